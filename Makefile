@@ -1,0 +1,56 @@
+# Each target makes .venv from requirements.lock by itself. Needed beforehand: Python 3.11+, Java 17+.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench kafka lock clean java
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+setup: $(STAMP) ## install everything into .venv, from the lock file
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "Headgate needs Python 3.11 or newer; '$(PYTHON)' is missing or older." >&2; \
+	  echo "Install it, or name one: make $(or $(MAKECMDGOALS),setup) PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --disable-pip-version-check -q --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --disable-pip-version-check -q --no-deps --no-build-isolation -e .
+	@touch $(STAMP)
+
+java:
+	@JAVA="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	V=$$("$$JAVA" -version 2>&1 | sed -nE 's/.*version "([0-9]+).*/\1/p' | head -n 1); \
+	if [ -z "$$V" ]; then \
+	  echo "Spark needs Java 17 or newer, and no java was found: install one (for instance openjdk-17-jre-headless) or set JAVA_HOME." >&2; exit 1; \
+	elif [ "$$V" -lt 17 ]; then \
+	  echo "Spark needs Java 17 or newer; '$$JAVA' is version $$V: install a newer one or set JAVA_HOME." >&2; exit 1; fi
+
+demo: java $(STAMP) ## a stream at several times this machine's capacity, without and with a gate
+	$(BIN)/headgate demo
+
+test: java $(STAMP) ## every test, on a real Spark and a real Kafka broker
+	$(BIN)/python -m pytest -q
+
+check: $(STAMP) ## ruff, mypy --strict, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: java $(STAMP) ## what a gate costs, as ratios from one run
+	$(BIN)/headgate bench gate
+
+kafka: java $(STAMP) ## a Kafka broker on this machine, until Ctrl-C
+	$(BIN)/headgate kafka start
+
+lock: $(STAMP) ## resolve requirements.lock anew
+	$(BIN)/python -m pip install -q uv
+	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --generate-hashes \
+	  --python-version 3.11 --custom-compile-command 'make lock' -q -o requirements.lock
+
+clean: ## remove what make made
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis out spark-warehouse

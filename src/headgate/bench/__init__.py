@@ -1,0 +1,1 @@
+"""What Headgate costs and what it holds, as ratios from one run."""

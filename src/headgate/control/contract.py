@@ -1,0 +1,35 @@
+"""`Controller`: how much to keep. A controller knows targets, durations and capacity; no keys."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from headgate.load import Budget, LoadSample
+
+__all__ = ["Controller", "ControllerConfig"]
+
+
+class Controller(ABC):
+    """The running half: load samples in, budgets out. Two methods, no clock of its own."""
+
+    @abstractmethod
+    def decide(self, sample: LoadSample) -> Budget:
+        """What to keep of the next batch, now that this one is over."""
+
+    @abstractmethod
+    def snapshot(self) -> dict[str, Any]:
+        """All that was learned, as JSON; the config's `build` takes it back."""
+
+    def opening(self, now: float) -> Budget:
+        """What to keep of the first batch after a start at `now`; a fresh controller keeps all."""
+        return Budget(1.0, "idle", "nothing measured yet")
+
+
+class ControllerConfig(Protocol):
+    """The other half: a frozen dataclass with the settings, which builds the logic."""
+
+    def build(self, snapshot: Mapping[str, Any] | None = None) -> Controller:
+        """A controller that goes on from the snapshot, or starts afresh without one."""
+        ...

@@ -1,0 +1,72 @@
+"""What can go wrong, as a tree.
+
+::
+
+    HeadgateError
+    ├── BadArgument          (also ValueError)    a value given at a call is not legal
+    │   ├── UnknownColumn                         a column that the DataFrame does not have
+    │   └── WrongKindOfFrame                      a stream where a batch is needed, or the reverse
+    ├── MissingExtra         (also ImportError)   a feature needs a package that is not installed
+    ├── UnsupportedSpark                          this Spark cannot run Headgate
+    ├── ControlFolderError   (also OSError)       the control folder cannot be read or written
+    ├── WorkerError                               Python workers cannot serve the plan
+    └── SnapshotError        (also ValueError)    stored bytes of another version, shape or seed
+
+Every message states the value given, what is legal, and the next step.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BadArgument",
+    "ControlFolderError",
+    "HeadgateError",
+    "MissingExtra",
+    "SnapshotError",
+    "UnknownColumn",
+    "UnsupportedSpark",
+    "WorkerError",
+    "WrongKindOfFrame",
+]
+
+
+class HeadgateError(Exception):
+    """Base of every error that Headgate raises on purpose."""
+
+
+class BadArgument(HeadgateError, ValueError):
+    """A value given at a call is not legal."""
+
+
+class UnknownColumn(BadArgument):
+    """A column named at a call is not in the DataFrame."""
+
+
+class WrongKindOfFrame(BadArgument):
+    """A streaming DataFrame where a batch one is needed, or the reverse."""
+
+
+class MissingExtra(HeadgateError, ImportError):
+    """A feature needs a package that is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(
+            f"this needs the package {package!r}, which is not installed: "
+            f"pip install 'headgate[{extra}]'"
+        )
+
+
+class UnsupportedSpark(HeadgateError):
+    """This Spark cannot run Headgate."""
+
+
+class ControlFolderError(HeadgateError, OSError):
+    """The control folder cannot be read or written."""
+
+
+class WorkerError(HeadgateError):
+    """Spark's Python workers cannot serve the plan."""
+
+
+class SnapshotError(HeadgateError, ValueError):
+    """Stored bytes of another version, shape or seed."""

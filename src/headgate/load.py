@@ -1,0 +1,61 @@
+"""What a gate measures of a batch (`LoadSample`), and what is known of its groups (`Concept`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["Budget", "Concept", "LoadSample"]
+
+
+@dataclass(frozen=True)
+class LoadSample:
+    """One finished batch as one gate saw it. Times are seconds; instants are seconds since 1970."""
+
+    batch_id: int
+    started_at: float
+    duration_s: float
+    arrived: int
+    kept: int
+    oldest_arrival: float | None = None
+    #: Rows that the source holds and has not handed out, as far as it says; None where it does not.
+    backlog: int | None = None
+
+    @property
+    def ended_at(self) -> float:
+        """When the batch was over."""
+        return self.started_at + self.duration_s
+
+    @property
+    def delay_s(self) -> float | None:
+        """Queueing delay of the oldest row: from its arrival to the end of its batch."""
+        if self.oldest_arrival is None:
+            return None
+        return max(0.0, self.ended_at - self.oldest_arrival)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much of the next batch fits: a controller's answer."""
+
+    #: Share of the next batch's rows to keep, in [0, 1].
+    keep: float
+    #: One word for people: idle, shedding, releasing, floor, futile, fixed.
+    state: str
+    #: A sentence for the log and the ledger.
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Concept:
+    """What is known of the groups in front of the gate: a policy's other input."""
+
+    #: Rows of the last batch by group key; the rest of the batch is in no listed group.
+    counts: Mapping[int, int] = field(default_factory=dict)
+    total: int = 0
+    #: Keys of groups that were named by people, by label.
+    keys: Mapping[str, int] = field(default_factory=dict)
+
+    def share(self, key: int) -> float:
+        """The share of the last batch's rows that is in this group."""
+        return self.counts.get(key, 0) / self.total if self.total > 0 else 0.0

@@ -1,0 +1,104 @@
+"""`Plan`: what a gate does to one batch; the one value between controllers, policies and Spark."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from headgate.errors import BadArgument, SnapshotError
+
+__all__ = ["KEEP_ALL", "SCALE", "Plan", "threshold"]
+
+#: Row hashes are 62-bit: a row is kept when its hash is below ``rate * SCALE``. With 62 bits both
+#: ends are exact in a signed 64-bit integer: rate 1 keeps every row, and rate 0 keeps none.
+SCALE = 1 << 62
+
+_VERSION = 1
+
+
+def threshold(rate: float) -> int:
+    """The integer below which a 62-bit row hash is kept.
+
+    >>> threshold(1.0) == SCALE, threshold(0.0)
+    (True, 0)
+    """
+    return min(SCALE, max(0, round(rate * SCALE)))
+
+
+def _legal(rate: float) -> bool:
+    return isinstance(rate, int | float) and not isinstance(rate, bool) and 0.0 <= rate <= 1.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A default keep rate, and a short list of exceptions from group key to keep rate.
+
+    Group keys are 64-bit integers (a class number, or a hash of the grouping columns), so that the
+    plan stays small and any policy's groups fit. Labels are for people and never decide anything.
+
+    >>> Plan(0.5, {7: 1.0}).rate_of(7), Plan(0.5, {7: 1.0}).rate_of(8)
+    (1.0, 0.5)
+    """
+
+    default: float
+    exceptions: Mapping[int, float] = field(default_factory=dict)
+    labels: Mapping[int, str] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        if not _legal(self.default):
+            raise BadArgument(f"default keep rate {self.default!r} is outside [0, 1]")
+        for key, rate in self.exceptions.items():
+            if not _legal(rate):
+                raise BadArgument(f"keep rate {rate!r} of group {key} is outside [0, 1]")
+            if not -(1 << 63) <= key < 1 << 63:
+                raise BadArgument(f"group key {key} does not fit in 64 bits")
+
+    @property
+    def keeps_everything(self) -> bool:
+        """Whether no row can be shed under this plan."""
+        return self.default >= 1.0 and all(rate >= 1.0 for rate in self.exceptions.values())
+
+    def rate_of(self, key: int) -> float:
+        """The keep rate of the group with this key."""
+        return self.exceptions.get(key, self.default)
+
+    def thresholds(self) -> tuple[int, dict[int, int]]:
+        """The default's and every exception's threshold, as Spark compares them."""
+        return threshold(self.default), {k: threshold(r) for k, r in self.exceptions.items()}
+
+    @property
+    def digest(self) -> str:
+        """Twelve hexadecimal digits that name what this plan keeps (labels do not count)."""
+        default, exceptions = self.thresholds()
+        text = json.dumps([default, sorted(exceptions.items())], separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def to_json(self) -> dict[str, Any]:
+        """A versioned value for JSON; `from_json` gives an equal plan back."""
+        groups = [
+            [key, rate, self.labels[key]] if key in self.labels else [key, rate]
+            for key, rate in sorted(self.exceptions.items())
+        ]
+        return {"v": _VERSION, "default": self.default, "exceptions": groups}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Plan:
+        """The plan that `to_json` wrote."""
+        if value.get("v") != _VERSION:
+            raise SnapshotError(
+                f"a plan of version {value.get('v')!r} was stored; this Headgate reads version "
+                f"{_VERSION}: use the Headgate that wrote it, or start with a new control folder"
+            )
+        groups = value["exceptions"]
+        return cls(
+            default=float(value["default"]),
+            exceptions={int(g[0]): float(g[1]) for g in groups},
+            labels={int(g[0]): str(g[2]) for g in groups if len(g) > 2},
+        )
+
+
+#: The plan of a gate that sheds nothing.
+KEEP_ALL = Plan(1.0)

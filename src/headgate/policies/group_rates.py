@@ -1,0 +1,71 @@
+"""Fixed rates for named groups, under a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headgate.errors import BadArgument
+from headgate.load import Budget, Concept
+from headgate.plan import Plan
+from headgate.policies.contract import Grouping, Policy
+
+__all__ = ["GroupRates", "label"]
+
+
+def label(values: tuple[object, ...]) -> str:
+    """How a group is shown to people and found in a `Concept`."""
+    return " | ".join("null" if v is None else str(v) for v in values)
+
+
+@dataclass(frozen=True)
+class GroupRates(Policy):
+    """People name groups and the most they want kept of each; the budget lowers all in proportion.
+
+    ``GroupRates("level", {"DEBUG": 0.01})`` keeps one debug row in a hundred and, while there is no
+    overload, everything else. Several columns: give tuples.
+
+    >>> policy = GroupRates("level", {"DEBUG": 0.01})
+    >>> policy.plan(Budget(0.5, "shedding"), Concept(keys={"DEBUG": 9})).rate_of(9)
+    0.005
+    """
+
+    by: str | tuple[str, ...]
+    rates: Mapping[object, float] = field(hash=False)
+    default: float = 1.0
+
+    def __post_init__(self) -> None:
+        for group, rate in [*self.rates.items(), ("default", self.default)]:
+            if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1:
+                raise BadArgument(f"rate {rate!r} of group {group!r} is outside (0, 1]")
+        width = len(self._columns)
+        for group in self.rates:
+            if len(self._values(group)) != width:
+                raise BadArgument(
+                    f"group {group!r} has {len(self._values(group))} values for the {width} "
+                    f"columns {self._columns!r}: give one value for each column"
+                )
+
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        return (self.by,) if isinstance(self.by, str) else tuple(self.by)
+
+    @staticmethod
+    def _values(group: object) -> tuple[object, ...]:
+        return group if isinstance(group, tuple) else (group,)
+
+    @property
+    def grouping(self) -> Grouping:
+        """Groups by the values of the columns."""
+        return Grouping(columns=self._columns, named=tuple(self._values(g) for g in self.rates))
+
+    def plan(self, budget: Budget, concept: Concept) -> Plan:
+        """Each named group at its rate, all in proportion to the budget."""
+        exceptions: dict[int, float] = {}
+        labels: dict[int, str] = {}
+        for group, rate in self.rates.items():
+            name = label(self._values(group))
+            if name in concept.keys:
+                exceptions[concept.keys[name]] = rate * budget.keep
+                labels[concept.keys[name]] = name
+        return Plan(self.default * budget.keep, exceptions, labels)

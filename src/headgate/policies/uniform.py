@@ -1,0 +1,24 @@
+"""Shed every row with the same probability."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headgate.load import Budget, Concept
+from headgate.plan import Plan
+from headgate.policies.contract import Policy
+
+__all__ = ["Uniform"]
+
+
+@dataclass(frozen=True)
+class Uniform(Policy):
+    """Every row is worth the same: one rate for all. The baseline that other policies must beat.
+
+    >>> Uniform().plan(Budget(0.25, "shedding"), Concept()).default
+    0.25
+    """
+
+    def plan(self, budget: Budget, concept: Concept) -> Plan:
+        """One default rate, no exceptions."""
+        return Plan(budget.keep)

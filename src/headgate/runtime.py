@@ -1,0 +1,211 @@
+"""One gate in one running query: batch reports in, plans and ledger records out. No Spark here."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headgate.control import Controller, ControllerConfig
+from headgate.errors import HeadgateError
+from headgate.load import Budget, Concept, LoadSample
+from headgate.plan import KEEP_ALL, Plan, threshold
+from headgate.policies import Policy
+from headgate.settings import GateSettings
+from headgate.store.folder import read_json, write_json
+from headgate.store.ledger import Ledger, Record
+from headgate.store.plans import PlanStore
+from headgate.store.settings_file import SettingsFile
+
+__all__ = ["BatchReport", "GateRun", "GateSpec"]
+
+log = logging.getLogger("headgate")
+
+
+@dataclass(frozen=True)
+class GateSpec:
+    """What a gate's call fixed for good: its place, its policy, its code's settings."""
+
+    name: str
+    control: Path
+    settings: GateSettings
+    policy: Policy
+    #: A person's own controller; None for the one that the settings ask for.
+    controller: ControllerConfig | None = None
+    #: Keep rate of the first batch of a query that has no history.
+    start: float = 1.0
+    #: Keys of the groups that the policy names, by label.
+    keys: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BatchReport:
+    """What Spark reported of one batch at one gate."""
+
+    query: str
+    sample: LoadSample
+    shed: int
+    #: The default threshold that the rows were really compared with, as Spark saw it.
+    threshold: int | None
+    counts: Mapping[int, int] = field(default_factory=dict)
+    parts_ms: Mapping[str, int] = field(default_factory=dict)
+    offsets: list[dict[str, Any]] = field(default_factory=list)
+
+
+class GateRun:
+    """Feeds the controller and the policy, publishes their plan, and keeps the books."""
+
+    def __init__(self, spec: GateSpec, query: str, clock: Callable[[], float] = time.time) -> None:
+        self.spec, self.query = spec, query
+        self._clock = clock
+        self._settings_file = SettingsFile(spec.control, spec.name)
+        self.settings = self._read_settings(spec.settings)
+        self._store = PlanStore(spec.control, spec.name, query, clock)
+        self._ledger = Ledger(spec.control, spec.name, query)
+        self._snapshot_path = self._store.folder / "controller.json"
+        self._controller = self._build(self._load_snapshot())
+        self._concept = Concept(keys=spec.keys)
+        self._budget = self._controller.opening(clock())
+        if not self._warm:
+            self._budget = Budget(min(spec.start, self._budget.keep), self._budget.state)
+        self.last_batch = -1
+        self._publish()
+
+    def _build(self, snapshot: Mapping[str, Any] | None) -> Controller:
+        config = self.spec.controller or self.settings.controller_config()
+        self._warm = bool(snapshot)
+        try:
+            return config.build(snapshot)
+        except (KeyError, TypeError, ValueError) as error:
+            log.warning("%s: what was learned cannot be read (%s); starting afresh", self, error)
+            self._warm = False
+            return config.build(None)
+
+    def __str__(self) -> str:
+        return f"gate {self.spec.name!r} of query {self.query}"
+
+    def _load_snapshot(self) -> Mapping[str, Any] | None:
+        try:
+            value = read_json(self._snapshot_path)
+        except (OSError, ValueError):
+            return None
+        return value if isinstance(value, dict) and value else None
+
+    def _read_settings(self, default: GateSettings) -> GateSettings:
+        try:
+            return self._settings_file.effective()
+        except (OSError, HeadgateError, ValueError) as error:
+            log.warning("gate %r: settings cannot be read (%s)", self.spec.name, error)
+            return default
+
+    def refresh(self) -> None:
+        """Take up settings that people changed; called between batches too."""
+        settings = self._read_settings(self.settings)
+        if settings == self.settings:
+            return
+        log.info("%s: settings changed: %s", self, settings)
+        before, self.settings = self.settings, settings
+        if _target(before) != _target(settings):
+            same_kind = (before.rate is None) == (settings.rate is None)
+            snapshot = self._controller.snapshot() if same_kind else None
+            self._controller = self._build(snapshot)
+            self._budget = self._controller.opening(self._clock())
+        self._publish()
+
+    def plan(self) -> Plan:
+        """The plan for the next batch under the settings that hold."""
+        if self.settings.mode != "shed":
+            return KEEP_ALL
+        return self.spec.policy.plan(self._budget, self._concept)
+
+    def _publish(self) -> None:
+        try:
+            self._store.publish(self.plan())
+        except OSError as error:
+            log.warning("%s: the plan cannot be written (%s)", self, error)
+
+    def beat(self) -> None:
+        """Say that this loop is alive."""
+        try:
+            self._store.beat()
+        except OSError as error:
+            log.warning("%s: no heartbeat can be written (%s)", self, error)
+
+    def handle(self, report: BatchReport) -> Record | None:
+        """One batch is over: decide, publish, record. None for a batch already handled."""
+        sample = report.sample
+        if sample.batch_id <= self.last_batch:
+            return None
+        self.last_batch = sample.batch_id
+        self.refresh()
+        self._concept = Concept(report.counts, sample.arrived, self.spec.keys)
+        state = self._budget.state
+        self._budget = self._controller.decide(sample)
+        self._publish()
+        if self._budget.state != state:
+            log.info("%s: %s -> %s (%s)", self, state, self._budget.state, self._budget.why)
+        record = self._record(report)
+        try:
+            self._ledger.append(record)
+            write_json(self._snapshot_path, self._controller.snapshot())
+            if sample.batch_id % 50 == 0:
+                self._store.prune(sample.batch_id)
+        except OSError as error:
+            log.warning("%s: batch %d is not in the ledger (%s)", self, sample.batch_id, error)
+        return record
+
+    def _record(self, report: BatchReport) -> Record:
+        sample = report.sample
+        plan, origin = self._plan_of(report)
+        would_shed = 0
+        if self.settings.mode == "monitor":
+            advice = self.spec.policy.plan(self._budget, self._concept)
+            would_shed = _expected_shed(advice, self._concept)
+        return Record(
+            gate=self.spec.name,
+            query=self.query,
+            batch=sample.batch_id,
+            arrived=sample.arrived,
+            kept=sample.kept,
+            shed=report.shed,
+            plan=plan,
+            origin=origin,
+            mode=self.settings.mode,
+            would_shed=would_shed,
+            state=self._budget.state,
+            why=self._budget.why,
+            started_at=sample.started_at,
+            duration_s=sample.duration_s,
+            parts_ms=dict(report.parts_ms),
+            delay_s=sample.delay_s,
+            backlog=sample.backlog,
+            offsets=list(report.offsets),
+            groups={str(k): n for k, n in report.counts.items()},
+        )
+
+    def _plan_of(self, report: BatchReport) -> tuple[Plan, str]:
+        """The plan that the batch was pinned to, if it is the one that its rows really met."""
+        try:
+            pinned = self._store.pinned(report.sample.batch_id)
+        except (OSError, ValueError):
+            pinned = None
+        met = report.threshold
+        if pinned is not None and met in (None, threshold(pinned.plan.default)):
+            return pinned.plan, pinned.origin
+        # No pin: the worker could not use the folder, and failed open or closed.
+        rate = 1.0 if met is None else min(1.0, met / threshold(1.0))
+        return Plan(rate), "fail-open" if rate >= 1.0 else "fail-closed"
+
+
+def _target(settings: GateSettings) -> tuple[object, ...]:
+    return settings.hold, settings.delay, settings.rate, settings.floor
+
+
+def _expected_shed(plan: Plan, concept: Concept) -> int:
+    listed = sum(concept.counts.values())
+    shed = (concept.total - listed) * (1.0 - plan.default)
+    shed += sum(n * (1.0 - plan.rate_of(k)) for k, n in concept.counts.items())
+    return round(shed)

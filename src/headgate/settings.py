@@ -1,0 +1,101 @@
+"""`GateSettings`: what a person decides about a gate; some of it can change while the query runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from headgate.control import ControllerConfig, FixedRate, HoldDelay, HoldDuration
+from headgate.control.fixed import check_rate
+from headgate.durations import Duration, seconds
+from headgate.errors import BadArgument
+
+__all__ = ["LIVE", "MODES", "ON_FAILURE", "GateSettings"]
+
+MODES = ("off", "monitor", "shed")
+ON_FAILURE = ("open", "closed")
+#: Settings that `headgate set` may change while the query runs.
+LIVE = ("mode", "hold", "delay", "rate", "floor")
+
+
+def _one_of(name: str, value: object, legal: tuple[str, ...]) -> None:
+    if value not in legal:
+        raise BadArgument(f"{name}={value!r} is not one of {', '.join(map(repr, legal))}")
+
+
+@dataclass(frozen=True)
+class GateSettings:
+    """Exactly one of `hold`, `delay` and `rate` says how much; the rest says how.
+
+    - mode: ``off`` (keep all, measure), ``monitor`` (keep all, report what would be shed), ``shed``.
+    - floor: the least share that a controller may keep.
+    - on_failure: ``open`` keeps all when the control folder or loop is gone, ``closed`` keeps `floor`.
+    """
+
+    hold: Duration | None = None
+    delay: Duration | None = None
+    rate: float | None = None
+    mode: str = "shed"
+    floor: float = 0.01
+    on_failure: str = "open"
+
+    def __post_init__(self) -> None:
+        given = [n for n in ("hold", "delay", "rate") if getattr(self, n) is not None]
+        if len(given) != 1:
+            raise BadArgument(
+                f"give exactly one of hold= (batch duration), delay= (arrival to processed) and "
+                f"rate= (share to keep); got {' and '.join(given) or 'none of them'}"
+            )
+        _one_of("mode", self.mode, MODES)
+        _one_of("on_failure", self.on_failure, ON_FAILURE)
+        check_rate(self.floor, "floor")
+        if self.hold is not None:
+            seconds(self.hold, "hold")
+        if self.delay is not None:
+            seconds(self.delay, "delay")
+        if self.rate is not None:
+            check_rate(self.rate)
+
+    def controller_config(self) -> ControllerConfig:
+        """The controller that these settings ask for."""
+        if self.rate is not None:
+            return FixedRate(self.rate)
+        if self.delay is not None:
+            return HoldDelay(self.delay, floor=self.floor)
+        assert self.hold is not None
+        return HoldDuration(self.hold, floor=self.floor)
+
+    @property
+    def target_s(self) -> float | None:
+        """The duration or delay to hold, in seconds."""
+        value = self.hold if self.hold is not None else self.delay
+        return None if value is None else seconds(value)
+
+    def changed(self, overrides: Mapping[str, Any]) -> GateSettings:
+        """These settings with live changes on top; a new target replaces the old kind of target."""
+        unknown = sorted(set(overrides) - set(LIVE))
+        if unknown:
+            raise BadArgument(
+                f"{', '.join(unknown)} cannot be changed while a query runs; "
+                f"these can: {', '.join(LIVE)}"
+            )
+        merged: dict[str, Any] = dict(overrides)
+        if any(merged.get(n) is not None for n in ("hold", "delay", "rate")):
+            for name in ("hold", "delay", "rate"):
+                merged.setdefault(name, None)
+        return replace(self, **merged)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON; durations as seconds."""
+        value = asdict(self)
+        for name in ("hold", "delay"):
+            if value[name] is not None:
+                value[name] = seconds(value[name])
+        return value
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> GateSettings:
+        """What `to_json` wrote; unknown names are passed over, so that an older Headgate reads on."""
+        names = {f.name for f in fields(cls)}
+        return cls(**{k: v for k, v in value.items() if k in names})

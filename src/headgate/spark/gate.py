@@ -1,0 +1,350 @@
+"""`gate`: one line in front of a query, and it holds its target."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from headgate.control import ControllerConfig
+from headgate.control.fixed import check_rate
+from headgate.durations import Duration
+from headgate.errors import BadArgument, WorkerError, WrongKindOfFrame
+from headgate.load import Budget, Concept
+from headgate.plan import SCALE, threshold
+from headgate.policies import Policy, Uniform, ValueClasses
+from headgate.runtime import GateSpec
+from headgate.settings import GateSettings
+from headgate.spark.session import session_of  # first: it says which extra is missing
+
+# isort: split
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType
+
+from headgate.spark.identity import (
+    group_key,
+    named_keys,
+    require_columns,
+    require_timestamp,
+    row_hash,
+    seed_of,
+)
+from headgate.spark.loop import ControlLoop
+from headgate.spark.meter import before_gate, behind_gate, metric_names
+from headgate.spark.plan_source import FORMAT, PlanSource
+from headgate.store.folder import check_gate_name, open_control_folder
+from headgate.store.plans import PlanStore
+from headgate.store.settings_file import SettingsFile
+
+__all__ = ["WEIGHT", "gate"]
+
+log = logging.getLogger("headgate")
+
+#: The column that a gate adds: 1 / keep rate, the number of arrived rows that a kept row stands for.
+WEIGHT = "_weight"
+_GATES = "headgate.gates"
+_THRESHOLD = "_headgate_threshold"
+_KEY = "_headgate_key"
+
+
+def gate(
+    name: str,
+    *,
+    hold: Duration | None = None,
+    delay: Duration | None = None,
+    rate: float | None = None,
+    control: str | os.PathLike[str] | None = None,
+    keep: str | Sequence[str] | None = None,
+    policy: Policy | None = None,
+    controller: ControllerConfig | None = None,
+    arrival: str | None = None,
+    identity: str | Sequence[str] | None = None,
+    mode: str = "shed",
+    floor: float = 0.01,
+    on_failure: str = "open",
+    start: float = 1.0,
+    seed: int | None = None,
+) -> Callable[[DataFrame], DataFrame]:
+    """A gate for ``DataFrame.transform``: keeps what the query behind it can process in time.
+
+    How much (one of them):
+        hold: the longest a batch may take, for instance ``"2 seconds"``.
+        delay: the longest from a row's arrival to the end of its batch; needs `arrival`.
+        rate: a fixed share of rows to keep. On a batch DataFrame this is the only one; on a stream
+            without `control` it is a plain native filter, which real-time mode takes too.
+
+    Which:
+        keep: an SQL predicate, or several, the most valuable first; such rows are not shed while
+            others remain.
+        policy: any other `Policy`; by default every row is worth the same.
+        identity: the columns that tell rows apart; by default all. Equal rows share one fate.
+
+    How:
+        control: a folder that the driver and all executors share: plans, settings, ledger.
+        mode: ``"off"``, ``"monitor"`` (sheds nothing, reports what it would shed) or ``"shed"``.
+        floor: the least share ever kept.
+        on_failure: ``"open"`` keeps all when the control folder or loop is gone, ``"closed"`` keeps
+            `floor`. The query goes on either way.
+        start: keep rate of the very first batch, for a query that begins with a large backlog.
+        seed: another seed than the one made from the name.
+
+    The result has one more column, ``_weight``: 1 / keep rate.
+    """
+    check_gate_name(name)
+    settings = GateSettings(hold, delay, rate, mode, floor, on_failure)
+    check_rate(start, "start")
+    if keep is not None and policy is not None:
+        raise BadArgument("give keep= or policy=, not both: keep= is a policy (ValueClasses)")
+    if keep is not None:
+        policy = ValueClasses(_names(keep) or ())
+    if delay is not None and arrival is None:
+        raise BadArgument(
+            f"delay={delay!r} needs arrival=, the timestamp column that says when a row arrived"
+        )
+    if control is None and rate is None:
+        raise BadArgument(
+            "hold= and delay= need control=, a folder shared by the driver and all executors: "
+            "the plans, the settings and the ledger live there"
+        )
+    build = _Gate(
+        name=name,
+        settings=settings,
+        control=None if control is None else open_control_folder(control),
+        policy=policy or Uniform(),
+        controller=controller,
+        arrival=arrival,
+        identity=_names(identity),
+        start=start,
+        seed=seed_of(name) if seed is None else seed,
+    )
+    return build.apply
+
+
+@dataclass(frozen=True)
+class _Gate:
+    """A gate before it meets its DataFrame."""
+
+    name: str
+    settings: GateSettings
+    control: Path | None
+    policy: Policy
+    controller: ControllerConfig | None
+    arrival: str | None
+    identity: tuple[str, ...] | None
+    start: float
+    seed: int
+
+    def apply(self, frame: DataFrame) -> DataFrame:
+        """The DataFrame behind the gate."""
+        spark = session_of(frame)
+        gates = _gates_of(frame)
+        if self.name in gates:
+            raise BadArgument(
+                f"gate {self.name!r} is already in this query: give each gate its own name"
+            )
+        if not frame.isStreaming and self.settings.rate is None:
+            raise WrongKindOfFrame(
+                f"gate {self.name!r} holds a target on a stream, and this DataFrame is a batch: "
+                "give rate= to keep a fixed share of it"
+            )
+        if self.arrival is not None:
+            require_timestamp(frame, self.arrival, "arrival")
+        hashed = row_hash(frame, self._identity(frame), self.seed)
+        if self.control is None or not frame.isStreaming:
+            return self._literal(spark, frame, hashed, gates)
+        self._check_policy(frame)
+        spec = self._prepare(spark, frame)
+        return self._planned(spark, frame, hashed, gates, spec)
+
+    def _identity(self, frame: DataFrame) -> list[str]:
+        if self.identity is None:
+            return [f"`{c.replace('`', '``')}`" for c in frame.columns if c != WEIGHT]
+        require_columns(frame, self.identity, "identity")
+        return list(self.identity)
+
+    def _check_policy(self, frame: DataFrame) -> None:
+        grouping = self.policy.grouping
+        require_columns(frame, grouping.columns, "by")
+        for predicate in grouping.classes:
+            _require_predicate(frame, predicate)
+
+    def _prepare(self, spark: SparkSession, frame: DataFrame) -> GateSpec:
+        """Everything that can go wrong goes wrong here, at the call, and not in a worker."""
+        assert self.control is not None
+        grouping = self.policy.grouping
+        SettingsFile(self.control, self.name).declare(self.settings)
+        spec = GateSpec(
+            name=self.name,
+            control=self.control,
+            settings=self.settings,
+            policy=self.policy,
+            controller=self.controller,
+            start=self.start,
+            keys=named_keys(spark, frame, grouping.columns, grouping.named),
+        )
+        self._publish_opening(spec)
+        spark.dataSource.register(PlanSource)
+        self._trial_read(spark)
+        ControlLoop.of(spark).register(spec)
+        return spec
+
+    def _publish_opening(self, spec: GateSpec) -> None:
+        settings = SettingsFile(spec.control, spec.name).effective()
+        keep = 1.0
+        if settings.mode == "shed":
+            keep = settings.rate if settings.rate is not None else self.start
+        opening = self.policy.plan(Budget(keep, "idle"), Concept(keys=spec.keys))
+        PlanStore(spec.control, spec.name, "-").publish_opening(opening)
+
+    def _reader(self, spark: SparkSession, view: str) -> DataFrame:
+        options = {
+            "control": str(self.control),
+            "gate": self.name,
+            "view": view,
+            "classes": str(len(self.policy.grouping.classes)),
+            "on_failure": self.settings.on_failure,
+            "floor": str(self.settings.floor),
+        }
+        return spark.read.format(FORMAT).options(**options).load()
+
+    def _trial_read(self, spark: SparkSession) -> None:
+        """Can a Python worker import Headgate and open the control folder?"""
+        try:
+            self._reader(spark, "thresholds").collect()
+        except PySparkException as error:
+            raise WorkerError(
+                f"gate {self.name!r}: a Python worker of Spark cannot serve its plan. Headgate "
+                "(with pyarrow) must be installed for the workers' Python (PYSPARK_PYTHON), and "
+                f"the control folder {str(self.control)!r} must be there on every executor. "
+                f"Spark said: {str(error).strip().splitlines()[0]}"
+            ) from error
+
+    def _literal(
+        self, spark: SparkSession, frame: DataFrame, hashed: Column, gates: list[str]
+    ) -> DataFrame:
+        """A fixed rate with no control folder: a native filter, and nothing else."""
+        assert self.settings.rate is not None
+        budget = Budget(self.settings.rate, "fixed")
+        grouping = self.policy.grouping
+        self._check_policy(frame)
+        keys = named_keys(spark, frame, grouping.columns, grouping.named)
+        plan = self.policy.plan(budget, Concept(keys=keys))
+        limit = F.lit(threshold(plan.default))
+        if grouping.classes:
+            classes = self._classes(frame)
+            limit = _by_class(
+                classes, limit, [F.lit(threshold(plan.rate_of(i + 1))) for i in range(len(classes))]
+            )
+        elif plan.exceptions:
+            key = group_key(frame, grouping.columns)
+            for number, rate in plan.exceptions.items():
+                limit = F.when(key == F.lit(number), F.lit(threshold(rate))).otherwise(limit)
+        passing = frame.withColumn(_THRESHOLD, limit).where(hashed < F.col(_THRESHOLD))
+        return self._weighted(passing, frame.columns, gates)
+
+    def _classes(self, frame: DataFrame) -> list[Column]:
+        return [F.coalesce(F.expr(p), F.lit(False)) for p in self.policy.grouping.classes]
+
+    def _planned(
+        self,
+        spark: SparkSession,
+        frame: DataFrame,
+        hashed: Column,
+        gates: list[str],
+        spec: GateSpec,
+    ) -> DataFrame:
+        """The gate proper: rows meet the plan of their batch.
+
+        The default's threshold (and the classes') comes from a scalar subquery on the plan: Spark
+        runs it once a batch and compiles its value into the filter. Only a policy with groups by
+        column needs the broadcast join. The threshold becomes null for a row that is shed, so one
+        column carries decision and rate, and the weight is computed for kept rows only.
+        """
+        grouping = self.policy.grouping
+        thresholds = self._reader(spark, "thresholds").select("t").scalar()
+        default = thresholds[0]
+        classes = self._classes(frame)
+        limit: Column = default
+        if classes:
+            limit = _by_class(classes, default, [thresholds[i + 1] for i in range(len(classes))])
+        columns = frame.columns
+        if grouping.columns:
+            plan = self._reader(spark, "exceptions").withColumnsRenamed({"k": _KEY, "t": "_t"})
+            frame = frame.withColumn(_KEY, group_key(frame, grouping.columns))
+            frame = frame.join(F.broadcast(plan), _KEY, "left").drop(_KEY)
+            limit = F.coalesce(F.col("_t"), limit)
+        decided = frame.withColumn(_THRESHOLD, F.when(hashed < limit, limit))
+        decided = decided.select(*[_quoted(c) for c in columns], F.col(_THRESHOLD))
+        inside, outside = metric_names(self.name)
+        passes = F.col(_THRESHOLD).isNotNull()
+        metered = decided.observe(
+            inside, *before_gate(passes, default, self.arrival, _first_match(classes))
+        )
+        passing = metered.where(passes)
+        return self._weighted(passing, columns, gates).observe(outside, *behind_gate())
+
+    def _weighted(self, passing: DataFrame, columns: list[str], gates: list[str]) -> DataFrame:
+        weight = F.lit(float(SCALE)) / F.col(_THRESHOLD)
+        if WEIGHT in columns:
+            weight = weight * F.col(WEIGHT)
+        tagged = weight.alias(WEIGHT, metadata={_GATES: [*gates, self.name]})
+        return passing.select(*[_quoted(c) for c in columns if c != WEIGHT], tagged)
+
+
+def _names(value: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _quoted(name: str) -> Column:
+    return F.col(f"`{name.replace('`', '``')}`")
+
+
+def _by_class(classes: list[Column], default: Column, limits: list[Column]) -> Column:
+    limit = default
+    for matches, value in reversed(list(zip(classes, limits, strict=True))):
+        limit = F.when(matches, value).otherwise(limit)
+    return limit
+
+
+def _first_match(classes: list[Column]) -> list[Column]:
+    """Each class's rows without those of a better class."""
+    found: list[Column] = []
+    for i, matches in enumerate(classes):
+        for better in classes[:i]:
+            matches = matches & ~better
+        found.append(matches)
+    return found
+
+
+def _gates_of(frame: DataFrame) -> list[str]:
+    """Names of the gates that this DataFrame has passed, from the weight column's metadata."""
+    for field in frame.schema.fields:
+        if field.name == WEIGHT:
+            if _GATES not in field.metadata:
+                raise BadArgument(
+                    f"the DataFrame has a column {WEIGHT!r} of its own: rename it, the gate adds "
+                    "a column of that name"
+                )
+            return list(field.metadata[_GATES])
+    return []
+
+
+def _require_predicate(frame: DataFrame, predicate: str) -> None:
+    try:
+        kind = frame.select(F.expr(predicate).alias("c")).schema["c"].dataType
+    except (AnalysisException, PySparkException) as error:
+        raise BadArgument(
+            f"keep={predicate!r} is not a predicate on this DataFrame's columns "
+            f"({', '.join(frame.columns)}): {str(error).strip().splitlines()[0]}"
+        ) from error
+    if not isinstance(kind, BooleanType):
+        raise BadArgument(
+            f"keep={predicate!r} is a {kind.simpleString()}, not true or false: "
+            "write a predicate such as \"priority = 'high'\""
+        )

@@ -1,0 +1,106 @@
+"""What a gate measures, as native aggregates; and how it is read back from Spark's progress."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from headgate.load import LoadSample
+from headgate.runtime import BatchReport
+
+__all__ = ["before_gate", "behind_gate", "metric_names", "reports_in"]
+
+_PREFIX = "headgate."
+
+
+def metric_names(gate: str) -> tuple[str, str]:
+    """The names under which Spark reports what is in front of the gate, and behind it."""
+    return f"{_PREFIX}{gate}.in", f"{_PREFIX}{gate}.out"
+
+
+def before_gate(
+    passes: Column, threshold: Column, arrival: str | None, classes: list[Column]
+) -> list[Column]:
+    """Counted in front of the filter: rows, rows about to be shed, the oldest arrival, classes."""
+    columns = [
+        F.count(F.lit(1)).alias("arrived"),
+        F.count_if(~passes).alias("shed"),
+        F.max(threshold).alias("threshold"),
+    ]
+    if arrival is not None:
+        columns.append(F.unix_micros(F.min(F.col(arrival))).alias("oldest"))
+    columns += [F.count_if(c).alias(f"class_{i}") for i, c in enumerate(classes, start=1)]
+    return columns
+
+
+def behind_gate() -> list[Column]:
+    """Counted behind the filter: the rows that really passed."""
+    return [F.count(F.lit(1)).alias("kept")]
+
+
+def reports_in(progress: Mapping[str, Any]) -> dict[str, BatchReport]:
+    """The report of every gate in one progress event, by gate name.
+
+    `progress` is the event's JSON. A trigger that ran no batch reports no metrics and is passed over.
+    """
+    metrics: Mapping[str, Any] = progress.get("observedMetrics") or {}
+    found: dict[str, BatchReport] = {}
+    for name, values in metrics.items():
+        if not (name.startswith(_PREFIX) and name.endswith(".in")) or not values:
+            continue
+        gate = name[len(_PREFIX) : -len(".in")]
+        behind = metrics.get(f"{_PREFIX}{gate}.out")
+        if behind is None:
+            continue
+        found[gate] = _report(progress, values, behind)
+    return found
+
+
+def _report(
+    progress: Mapping[str, Any], values: Mapping[str, Any], behind: Mapping[str, Any]
+) -> BatchReport:
+    started = datetime.fromisoformat(str(progress["timestamp"])).timestamp()
+    parts = {k: int(v) for k, v in progress["durationMs"].items()}
+    sources = progress.get("sources") or []
+    oldest = values.get("oldest")
+    sample = LoadSample(
+        batch_id=int(progress["batchId"]),
+        started_at=started,
+        duration_s=parts.get("triggerExecution", 0) / 1000.0,
+        arrived=int(values["arrived"]),
+        kept=int(behind["kept"]),
+        oldest_arrival=None if oldest is None else int(oldest) / 1e6,
+        backlog=_backlog(sources),
+    )
+    threshold = values.get("threshold")
+    return BatchReport(
+        query=str(progress["id"]),
+        sample=sample,
+        shed=int(values["shed"]),
+        threshold=None if threshold is None else int(threshold),
+        counts={
+            int(k.removeprefix("class_")): int(v) for k, v in values.items() if k.startswith("class_")
+        },
+        parts_ms=parts,
+        offsets=[{k: s.get(k) for k in ("description", "startOffset", "endOffset")} for s in sources],
+    )
+
+
+def _backlog(sources: list[Mapping[str, Any]]) -> int | None:
+    """Offsets that the sources have and did not hand out; None where none of them says."""
+    total: int | None = None
+    for source in sources:
+        latest, end = source.get("latestOffset"), source.get("endOffset")
+        if not (isinstance(latest, dict) and isinstance(end, dict)):
+            continue
+        for topic, partitions in latest.items():
+            if not isinstance(partitions, dict):
+                continue
+            taken = end.get(topic, {})
+            for partition, offset in partitions.items():
+                total = (total or 0) + max(0, int(offset) - int(taken.get(partition, 0)))
+    return total

@@ -1,0 +1,1 @@
+"""The control folder: settings, plans, pins and the ledger, as plain files that people can read."""

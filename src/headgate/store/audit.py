@@ -1,0 +1,102 @@
+"""Does the ledger balance? `audit` checks it against itself and against the pinned plans."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headgate.store.ledger import Ledger, Record, gates_in, queries_of
+from headgate.store.plans import PlanStore
+
+__all__ = ["Audit", "audit"]
+
+#: A kept share is suspect when it is so many standard deviations from its plan's rate.
+_SIGMAS = 6.0
+
+
+@dataclass
+class Audit:
+    """The findings on one gate in one query."""
+
+    gate: str
+    query: str
+    batches: int = 0
+    arrived: int = 0
+    kept: int = 0
+    shed: int = 0
+    #: Batches whose counts do not add up.
+    unbalanced: list[int] = field(default_factory=list)
+    #: Batches recorded twice with other counts or another plan.
+    contradicted: list[int] = field(default_factory=list)
+    #: Batches whose record names another plan than was pinned.
+    other_plan: list[int] = field(default_factory=list)
+    #: Batches that kept a share their plan makes all but impossible. Duplicated rows share one
+    #: fate, so a stream of few distinct rows can show up here without a fault.
+    unlikely: list[int] = field(default_factory=list)
+    #: Batches that began (their plan is pinned) and have no record: the query was killed between
+    #: the commit and the report, or is still at it. `headgate.recount` settles them.
+    unsettled: list[int] = field(default_factory=list)
+
+    @property
+    def balanced(self) -> bool:
+        """Whether every recorded row is accounted for."""
+        return not (self.unbalanced or self.contradicted or self.other_plan)
+
+    @property
+    def complete(self) -> bool:
+        """Whether, besides, no batch is missing."""
+        return self.balanced and not self.unsettled
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON."""
+        return {**asdict(self), "balanced": self.balanced, "complete": self.complete}
+
+
+def audit(control: Path, gate: str | None = None, query: str | None = None) -> list[Audit]:
+    """One `Audit` for each gate and query in the control folder, or for those named."""
+    return [
+        _audit_one(control, g, q)
+        for g in ([gate] if gate else gates_in(control))
+        for q in ([query] if query else queries_of(control, g))
+    ]
+
+
+def _audit_one(control: Path, gate: str, query: str) -> Audit:
+    found = Audit(gate, query)
+    store = PlanStore(control, gate, query)
+    seen: dict[int, Record] = {}
+    for record in Ledger(control, gate, query).lines():
+        before = seen.get(record.batch)
+        if before is not None and _counts(before) != _counts(record):
+            found.contradicted.append(record.batch)
+        seen[record.batch] = record
+    for batch, record in sorted(seen.items()):
+        found.batches += 1
+        found.arrived += record.arrived
+        found.kept += record.kept
+        found.shed += record.shed
+        if not record.balanced:
+            found.unbalanced.append(batch)
+        pinned = store.pinned(batch)
+        if pinned is not None and pinned.plan.digest != record.plan.digest:
+            found.other_plan.append(batch)
+        if not _plausible(record):
+            found.unlikely.append(batch)
+    last = max(seen, default=-1)
+    found.unsettled = [b for b in store.pinned_batches() if b not in seen and b < last]
+    return found
+
+
+def _counts(record: Record) -> tuple[int, int, int, str]:
+    return record.arrived, record.kept, record.shed, record.plan.digest
+
+
+def _plausible(record: Record) -> bool:
+    if record.plan.exceptions:
+        return True  # the mix of groups is not in the record
+    rate, n = record.plan.default, record.arrived
+    if rate in (0.0, 1.0):
+        return record.kept == rate * n
+    return abs(record.kept - rate * n) <= _SIGMAS * math.sqrt(n * rate * (1 - rate)) + 1

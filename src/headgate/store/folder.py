@@ -1,0 +1,98 @@
+"""Files that several processes share: written whole or not at all, and claimed once."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import uuid
+from pathlib import Path
+from typing import Any
+
+from headgate.errors import BadArgument, ControlFolderError
+
+__all__ = ["check_gate_name", "claim_json", "open_control_folder", "read_json", "write_json"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+def check_gate_name(name: str) -> str:
+    """The name, if it can be a folder and a metric label."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise BadArgument(
+            f"gate name {name!r}: use 1 to 64 letters, digits, '_', '-' or '.', "
+            "beginning with a letter or a digit"
+        )
+    return name
+
+
+def open_control_folder(control: str | os.PathLike[str]) -> Path:
+    """The folder, made if it is not there, after a trial write."""
+    text = os.fspath(control)
+    if text.startswith("file://"):
+        text = text[len("file://") :]
+    if _URL.match(text):
+        raise ControlFolderError(
+            f"control={text!r}: the control folder must be a path that the driver and every "
+            "executor can open (a local folder on one machine, NFS or a mounted volume on a "
+            "cluster); object stores are not supported: mount the bucket, or use a shared disk"
+        )
+    folder = Path(text).absolute()
+    trial = folder / f".trial-{uuid.uuid4().hex}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        trial.write_text("headgate")
+        trial.unlink()
+    except OSError as error:
+        raise ControlFolderError(
+            f"control={text!r} cannot be written ({error.strerror or error}): give a folder that "
+            "the driver and every executor can read and write"
+        ) from error
+    return folder
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Replace the file in one step: a reader sees the old value or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        with open(part, "w", encoding="utf-8") as file:
+            json.dump(value, file, separators=(",", ":"))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def claim_json(path: Path, value: Any) -> Any:
+    """Write the file if nobody has; in any case return what it holds.
+
+    A hard link is the claim: it either makes the whole file under its name or fails because the
+    name is taken, so two tasks that race (speculation, a retry) agree on one value.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        with open(part, "w", encoding="utf-8") as file:
+            json.dump(value, file, separators=(",", ":"))
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(part, path)
+        except FileExistsError:
+            return read_json(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return value
+
+
+def read_json(path: Path) -> Any:
+    """The file's value, or None where there is no such file."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except FileNotFoundError:
+        return None

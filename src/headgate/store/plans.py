@@ -1,0 +1,113 @@
+"""Plans in the control folder: the one that holds now, and the one pinned to each batch.
+
+Read by Spark's Python workers once a batch, so this module imports little.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headgate.plan import KEEP_ALL, Plan
+from headgate.store.folder import claim_json, read_json, write_json
+
+__all__ = ["HEARTBEAT_S", "LOOP_GONE_S", "PinnedPlan", "PlanStore"]
+
+#: The control loop says every so often that it is alive.
+HEARTBEAT_S = 2.0
+#: After so long without a word the loop is taken for gone, and the gate fails open or closed.
+LOOP_GONE_S = 20.0
+#: Pins of settled batches that are kept for a checkpoint that someone rolls back.
+KEPT_PINS = 200
+
+
+@dataclass(frozen=True)
+class PinnedPlan:
+    """A plan, and why it is this batch's: ``plan``, ``start``, ``fail-open`` or ``fail-closed``."""
+
+    plan: Plan
+    origin: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"plan": self.plan.to_json(), "origin": self.origin}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> PinnedPlan:
+        """What `to_json` wrote."""
+        return cls(Plan.from_json(value["plan"]), str(value["origin"]))
+
+
+class PlanStore:
+    """The plans of one gate in one query."""
+
+    def __init__(
+        self, control: Path, gate: str, query: str, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._gate_folder = control / "gates" / gate
+        self.folder = self._gate_folder / "queries" / query
+        self._clock = clock
+
+    def publish(self, plan: Plan) -> None:
+        """Let this plan hold for every batch that has not been pinned yet."""
+        write_json(self.folder / "plan.json", {"plan": plan.to_json(), "at": self._clock()})
+
+    def publish_opening(self, plan: Plan) -> None:
+        """The plan for a query of this gate that has none of its own yet."""
+        write_json(self._gate_folder / "opening.json", {"plan": plan.to_json()})
+
+    def current(self) -> Plan | None:
+        """The plan that holds now, if any was published for this query."""
+        value = read_json(self.folder / "plan.json")
+        return None if value is None else Plan.from_json(value["plan"])
+
+    def beat(self) -> None:
+        """Say that the control loop is alive."""
+        write_json(self._gate_folder / "heartbeat.json", {"at": self._clock()})
+
+    def loop_alive(self) -> bool:
+        """Whether the control loop said so lately."""
+        value = read_json(self._gate_folder / "heartbeat.json")
+        return value is not None and self._clock() - float(value["at"]) < LOOP_GONE_S
+
+    def _pin_path(self, batch: int) -> Path:
+        return self.folder / "pins" / f"{batch:012d}.json"
+
+    def pinned(self, batch: int) -> PinnedPlan | None:
+        """The plan pinned to this batch, if it has read one."""
+        value = read_json(self._pin_path(batch))
+        return None if value is None else PinnedPlan.from_json(value)
+
+    def pin(self, batch: int, fallback: PinnedPlan) -> PinnedPlan:
+        """This batch's plan: the one it had before, else the one that holds now, from now on.
+
+        `fallback` is for a loop that is gone. Raises OSError where the folder cannot be used.
+        """
+        before = self.pinned(batch)
+        if before is not None:
+            return before
+        chosen = fallback
+        if self.loop_alive():
+            plan = self.current()
+            origin = "plan"
+            if plan is None:
+                opening = read_json(self._gate_folder / "opening.json")
+                plan = KEEP_ALL if opening is None else Plan.from_json(opening["plan"])
+                origin = "start"
+            chosen = PinnedPlan(plan, origin)
+        return PinnedPlan.from_json(claim_json(self._pin_path(batch), chosen.to_json()))
+
+    def pinned_batches(self) -> list[int]:
+        """Batches with a pin, in order."""
+        folder = self.folder / "pins"
+        return sorted(int(p.stem) for p in folder.glob("[0-9]*.json")) if folder.is_dir() else []
+
+    def prune(self, settled: int) -> None:
+        """Drop pins of batches long before `settled`, whose plans the ledger holds."""
+        for batch in self.pinned_batches():
+            if batch >= settled - KEPT_PINS:
+                break
+            self._pin_path(batch).unlink(missing_ok=True)

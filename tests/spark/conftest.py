@@ -1,0 +1,79 @@
+"""Streams for the tests: files that a test writes, and queries that are always stopped."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from headgate.spark.loop import ControlLoop
+from headgate.store.ledger import Ledger, Record, queries_of
+
+
+class FileStream:
+    """A folder of JSON files read as a stream: each `add` is one batch (one file a trigger)."""
+
+    def __init__(self, spark: SparkSession, folder: Path, schema: str) -> None:
+        self._spark, self._folder, self._schema = spark, folder, schema
+        folder.mkdir(parents=True, exist_ok=True)
+        self._files = 0
+
+    def add(self, rows: list[dict[str, Any]]) -> None:
+        """One more file; it appears whole, and in order."""
+        part = self._folder / f".{uuid.uuid4().hex}"
+        part.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        part.rename(self._folder / f"{self._files:06d}.json")
+        self._files += 1
+
+    def frame(self, files_per_trigger: int = 1) -> DataFrame:
+        """The stream."""
+        reader = self._spark.readStream.schema(self._schema)
+        return reader.option("maxFilesPerTrigger", files_per_trigger).json(str(self._folder))
+
+    def batch(self) -> DataFrame:
+        """The same rows as a batch."""
+        return self._spark.read.schema(self._schema).json(str(self._folder))
+
+
+@pytest.fixture
+def file_stream(spark: SparkSession, tmp_path: Path) -> Callable[..., FileStream]:
+    def make(schema: str = "id bigint, route string, fare double", name: str = "in") -> FileStream:
+        return FileStream(spark, tmp_path / name, schema)
+
+    return make
+
+
+@pytest.fixture
+def run_all(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Run a query over all there is, and return the rows of its sink."""
+    queries = []
+
+    def run(frame: DataFrame, mode: str = "append", checkpoint: str = "checkpoint") -> list[Any]:
+        name = f"out_{uuid.uuid4().hex}"
+        query = (
+            frame.writeStream.format("memory")
+            .queryName(name)
+            .outputMode(mode)
+            .option("checkpointLocation", str(tmp_path / checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        queries.append(query)
+        query.awaitTermination()
+        ControlLoop.of(spark).drain()
+        return spark.table(name).collect()
+
+    yield run
+    for query in queries:
+        query.stop()
+
+
+def records(control: Path, gate: str) -> list[Record]:
+    """Every record of the gate's only query."""
+    (query,) = queries_of(control, gate)
+    return list(Ledger(control, gate, query).records().values())
