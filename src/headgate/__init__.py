@@ -26,7 +26,9 @@ from headgate.plan import Plan
 from headgate.policies import Grouping, GroupRates, Policy, Uniform, ValueClasses
 
 if TYPE_CHECKING:
+    from headgate.spark.backfill import backfill, recount
     from headgate.spark.gate import gate
+    from headgate.spark.offsets import file_rows, kafka_rows
 
 __version__ = "0.1.0"
 
@@ -55,13 +57,24 @@ __all__ = [
     "WorkerError",
     "WrongKindOfFrame",
     "__version__",
+    "backfill",
+    "file_rows",
     "gate",
+    "kafka_rows",
+    "recount",
 ]
 
-_ON_SPARK = {"gate": "headgate.spark.gate"}
+_ON_SPARK = {
+    "backfill": "headgate.spark.backfill",
+    "file_rows": "headgate.spark.offsets",
+    "gate": "headgate.spark.gate",
+    "kafka_rows": "headgate.spark.offsets",
+    "recount": "headgate.spark.backfill",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name in _ON_SPARK:
+        importlib.import_module("headgate.spark.session")  # says which extra is missing
         return getattr(importlib.import_module(_ON_SPARK[name]), name)
     raise AttributeError(f"module 'headgate' has no attribute {name!r}")

@@ -13,7 +13,7 @@ from headgate.control.fixed import check_rate
 from headgate.durations import Duration
 from headgate.errors import BadArgument, WorkerError, WrongKindOfFrame
 from headgate.load import Budget, Concept
-from headgate.plan import SCALE, threshold
+from headgate.plan import SCALE
 from headgate.policies import Policy, Uniform, ValueClasses
 from headgate.runtime import GateSpec
 from headgate.settings import GateSettings
@@ -30,12 +30,12 @@ from headgate.spark.identity import (
     named_keys,
     require_columns,
     require_timestamp,
-    row_hash,
     seed_of,
 )
 from headgate.spark.loop import ControlLoop
 from headgate.spark.meter import before_gate, behind_gate, metric_names
 from headgate.spark.plan_source import FORMAT, PlanSource
+from headgate.spark.shape import THRESHOLD, GateShape, by_class, quoted
 from headgate.store.folder import check_gate_name, open_control_folder
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
@@ -47,7 +47,6 @@ log = logging.getLogger("headgate")
 #: The column that a gate adds: 1 / keep rate, the number of arrived rows that a kept row stands for.
 WEIGHT = "_weight"
 _GATES = "headgate.gates"
-_THRESHOLD = "_headgate_threshold"
 _KEY = "_headgate_key"
 
 
@@ -153,30 +152,34 @@ class _Gate:
             )
         if self.arrival is not None:
             require_timestamp(frame, self.arrival, "arrival")
-        hashed = row_hash(frame, self._identity(frame), self.seed)
-        if self.control is None or not frame.isStreaming:
-            return self._literal(spark, frame, hashed, gates)
         self._check_policy(frame)
-        spec = self._prepare(spark, frame)
-        return self._planned(spark, frame, hashed, gates, spec)
+        shape = self._shape(frame)
+        if self.control is None or not frame.isStreaming:
+            return self._literal(spark, frame, shape, gates)
+        self._prepare(spark, frame, shape)
+        return self._planned(spark, frame, shape, gates)
 
-    def _identity(self, frame: DataFrame) -> list[str]:
-        if self.identity is None:
-            return [f"`{c.replace('`', '``')}`" for c in frame.columns if c != WEIGHT]
-        require_columns(frame, self.identity, "identity")
-        return list(self.identity)
+    def _shape(self, frame: DataFrame) -> GateShape:
+        identity = self.identity
+        if identity is None:
+            identity = tuple(f"`{c.replace('`', '``')}`" for c in frame.columns if c != WEIGHT)
+        require_columns(frame, identity, "identity")
+        grouping = self.policy.grouping
+        return GateShape(identity, self.seed, grouping.columns, grouping.classes)
 
     def _check_policy(self, frame: DataFrame) -> None:
         grouping = self.policy.grouping
-        require_columns(frame, grouping.columns, "by")
+        if grouping.columns:
+            group_key(frame, grouping.columns)  # refuses what cannot be grouped by
         for predicate in grouping.classes:
             _require_predicate(frame, predicate)
 
-    def _prepare(self, spark: SparkSession, frame: DataFrame) -> GateSpec:
+    def _prepare(self, spark: SparkSession, frame: DataFrame, shape: GateShape) -> None:
         """Everything that can go wrong goes wrong here, at the call, and not in a worker."""
         assert self.control is not None
         grouping = self.policy.grouping
         SettingsFile(self.control, self.name).declare(self.settings)
+        shape.save(self.control, self.name)
         spec = GateSpec(
             name=self.name,
             control=self.control,
@@ -190,7 +193,6 @@ class _Gate:
         spark.dataSource.register(PlanSource)
         self._trial_read(spark)
         ControlLoop.of(spark).register(spec)
-        return spec
 
     def _publish_opening(self, spec: GateSpec) -> None:
         settings = SettingsFile(spec.control, spec.name).effective()
@@ -224,38 +226,18 @@ class _Gate:
             ) from error
 
     def _literal(
-        self, spark: SparkSession, frame: DataFrame, hashed: Column, gates: list[str]
+        self, spark: SparkSession, frame: DataFrame, shape: GateShape, gates: list[str]
     ) -> DataFrame:
         """A fixed rate with no control folder: a native filter, and nothing else."""
         assert self.settings.rate is not None
-        budget = Budget(self.settings.rate, "fixed")
         grouping = self.policy.grouping
-        self._check_policy(frame)
         keys = named_keys(spark, frame, grouping.columns, grouping.named)
-        plan = self.policy.plan(budget, Concept(keys=keys))
-        limit = F.lit(threshold(plan.default))
-        if grouping.classes:
-            classes = self._classes(frame)
-            limit = _by_class(
-                classes, limit, [F.lit(threshold(plan.rate_of(i + 1))) for i in range(len(classes))]
-            )
-        elif plan.exceptions:
-            key = group_key(frame, grouping.columns)
-            for number, rate in plan.exceptions.items():
-                limit = F.when(key == F.lit(number), F.lit(threshold(rate))).otherwise(limit)
-        passing = frame.withColumn(_THRESHOLD, limit).where(hashed < F.col(_THRESHOLD))
+        plan = self.policy.plan(Budget(self.settings.rate, "fixed"), Concept(keys=keys))
+        passing = shape.decided(spark, frame, plan).where(F.col(THRESHOLD).isNotNull())
         return self._weighted(passing, frame.columns, gates)
 
-    def _classes(self, frame: DataFrame) -> list[Column]:
-        return [F.coalesce(F.expr(p), F.lit(False)) for p in self.policy.grouping.classes]
-
     def _planned(
-        self,
-        spark: SparkSession,
-        frame: DataFrame,
-        hashed: Column,
-        gates: list[str],
-        spec: GateSpec,
+        self, spark: SparkSession, frame: DataFrame, shape: GateShape, gates: list[str]
     ) -> DataFrame:
         """The gate proper: rows meet the plan of their batch.
 
@@ -264,23 +246,23 @@ class _Gate:
         column needs the broadcast join. The threshold becomes null for a row that is shed, so one
         column carries decision and rate, and the weight is computed for kept rows only.
         """
-        grouping = self.policy.grouping
+        hashed = shape.hashed(frame)
         thresholds = self._reader(spark, "thresholds").select("t").scalar()
         default = thresholds[0]
-        classes = self._classes(frame)
+        classes = shape.class_columns()
         limit: Column = default
         if classes:
-            limit = _by_class(classes, default, [thresholds[i + 1] for i in range(len(classes))])
+            limit = by_class(classes, default, [thresholds[i + 1] for i in range(len(classes))])
         columns = frame.columns
-        if grouping.columns:
+        if shape.columns:
             plan = self._reader(spark, "exceptions").withColumnsRenamed({"k": _KEY, "t": "_t"})
-            frame = frame.withColumn(_KEY, group_key(frame, grouping.columns))
+            frame = frame.withColumn(_KEY, group_key(frame, shape.columns))
             frame = frame.join(F.broadcast(plan), _KEY, "left").drop(_KEY)
             limit = F.coalesce(F.col("_t"), limit)
-        decided = frame.withColumn(_THRESHOLD, F.when(hashed < limit, limit))
-        decided = decided.select(*[_quoted(c) for c in columns], F.col(_THRESHOLD))
+        decided = frame.withColumn(THRESHOLD, F.when(hashed < limit, limit))
+        decided = decided.select(*[quoted(c) for c in columns], F.col(THRESHOLD))
         inside, outside = metric_names(self.name)
-        passes = F.col(_THRESHOLD).isNotNull()
+        passes = F.col(THRESHOLD).isNotNull()
         metered = decided.observe(
             inside, *before_gate(passes, default, self.arrival, _first_match(classes))
         )
@@ -288,28 +270,17 @@ class _Gate:
         return self._weighted(passing, columns, gates).observe(outside, *behind_gate())
 
     def _weighted(self, passing: DataFrame, columns: list[str], gates: list[str]) -> DataFrame:
-        weight = F.lit(float(SCALE)) / F.col(_THRESHOLD)
+        weight = F.lit(float(SCALE)) / F.col(THRESHOLD)
         if WEIGHT in columns:
             weight = weight * F.col(WEIGHT)
         tagged = weight.alias(WEIGHT, metadata={_GATES: [*gates, self.name]})
-        return passing.select(*[_quoted(c) for c in columns if c != WEIGHT], tagged)
+        return passing.select(*[quoted(c) for c in columns if c != WEIGHT], tagged)
 
 
 def _names(value: str | Sequence[str] | None) -> tuple[str, ...] | None:
     if value is None:
         return None
     return (value,) if isinstance(value, str) else tuple(value)
-
-
-def _quoted(name: str) -> Column:
-    return F.col(f"`{name.replace('`', '``')}`")
-
-
-def _by_class(classes: list[Column], default: Column, limits: list[Column]) -> Column:
-    limit = default
-    for matches, value in reversed(list(zip(classes, limits, strict=True))):
-        limit = F.when(matches, value).otherwise(limit)
-    return limit
 
 
 def _first_match(classes: list[Column]) -> list[Column]:

@@ -1,52 +1,63 @@
 """The control loop of a session: hears of finished batches, and lets each gate decide.
 
 Two ways of hearing. The listener is prompt, but Spark drops events when a listener is slow, so it
-only puts them on a queue. A thread takes them off, and when it finds that batches are missing, or
-nothing came for a while, it asks the queries themselves for their recent progress.
+only puts them on a queue. A thread takes them off, and besides asks the queries themselves for their
+recent progress: every second for what the listener did not bring, when a query ends, and when the
+process ends, so that a short job's last batches are in the ledger too.
+
+Over Spark Connect there is only the second way, five times a second: a Connect listener runs in a
+thread that keeps the process from ending (seen on 4.3.0).
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.sql.streaming.query import StreamingQuery
 
 from headgate.runtime import GateRun, GateSpec
 from headgate.spark.meter import reports_in
+from headgate.spark.session import is_connect
 from headgate.store.plans import HEARTBEAT_S, PlanStore
 
 __all__ = ["ControlLoop"]
 
 log = logging.getLogger("headgate")
 
+Step = Callable[[], None]
+
 
 class _Listener(StreamingQueryListener):
-    """Hands progress on, and does nothing else."""
+    """Hands events on, and does nothing else: Spark drops events when a listener is slow."""
 
-    def __init__(self, events: queue.SimpleQueue[str]) -> None:
-        self._events = events
+    def __init__(self, loop: ControlLoop) -> None:
+        self._loop = loop
 
     def onQueryStarted(self, event: Any) -> None:
-        """Nothing to do: a query is known by its first progress."""
+        """A query begins, perhaps one that this control folder knows."""
+        self._loop.post(partial(self._loop.on_started, str(event.id)))
 
     def onQueryProgress(self, event: Any) -> None:
-        """Queue the progress."""
-        self._events.put(event.progress.json)
+        """A batch is over."""
+        self._loop.post(partial(self._loop.on_progress, event.progress.json))
 
     def onQueryIdle(self, event: Any) -> None:
         """Nothing to do."""
 
     def onQueryTerminated(self, event: Any) -> None:
-        """Nothing to do."""
+        """A query ended: fetch what it reported last."""
+        self._loop.post(partial(self._loop.on_terminated, str(event.id)))
 
 
 class ControlLoop:
@@ -55,17 +66,24 @@ class ControlLoop:
     _of_session: ClassVar[dict[int, tuple[SparkSession, ControlLoop]]] = {}
     _lock: ClassVar[threading.Lock] = threading.Lock()
 
-    def __init__(self, spark: SparkSession, poll_s: float = 1.0) -> None:
+    def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._poll_s = poll_s
-        self._events: queue.SimpleQueue[str] = queue.SimpleQueue()
+        connect = is_connect(spark)
+        self._poll_s = 0.2 if connect else 1.0
+        self._steps: queue.SimpleQueue[Step] = queue.SimpleQueue()
         self._specs: dict[str, GateSpec] = {}
         self._runs: dict[tuple[str, str], GateRun] = {}
+        #: Queries that have a gate, or may have one; the handle outlives the query.
+        self._queries: dict[str, StreamingQuery] = {}
         self._seen: dict[str, int] = {}
         self._guard = threading.RLock()
-        spark.streams.addListener(_Listener(self._events))
+        self._faults: dict[str, str] = {}
+        self._ended = threading.Event()
+        if not connect:
+            spark.streams.addListener(_Listener(self))
         self._thread = threading.Thread(target=self._run, name="headgate-loop", daemon=True)
         self._thread.start()
+        atexit.register(self._at_exit)
 
     @classmethod
     def of(cls, spark: SparkSession) -> ControlLoop:
@@ -83,66 +101,34 @@ class ControlLoop:
             self._specs[spec.name] = spec
             for key in [k for k in self._runs if k[0] == spec.name]:
                 del self._runs[key]
-            self._beat([spec])
+            PlanStore(spec.control, spec.name, "-").beat()
 
-    def drain(self, timeout_s: float = 5.0) -> None:
-        """Wait until every batch that Spark has reported is in the ledger."""
-        deadline = time.monotonic() + timeout_s
-        while time.monotonic() < deadline:
-            with self._guard:
-                self._catch_up()
-                if self._events.empty():
-                    return
-            time.sleep(0.02)
+    def drain(self) -> None:
+        """Return when every batch that the session's queries have reported is in the ledger."""
+        with self._guard:
+            self._work_off()
+            self._catch_up()
 
-    def _run(self) -> None:
-        beaten = polled = 0.0
-        while True:
-            with contextlib.suppress(queue.Empty):
-                text = self._events.get(timeout=self._poll_s / 2)
-                self._guarded(partial(self._handle_text, text))
-            now = time.monotonic()
-            if now - beaten >= HEARTBEAT_S:
-                beaten = now
-                self._guarded(lambda: self._beat(self._specs.values()))
-            if now - polled >= self._poll_s:
-                polled = now
-                self._guarded(self._poll)
+    # What the listener posts: run by the thread, under the guard.
 
-    def _guarded(self, step: Callable[[], None]) -> None:
-        """A fault in one step must not end the loop: the gates would fail open or closed."""
-        try:
-            with self._guard:
-                step()
-        except Exception:
-            log.warning("headgate's control loop met an error and goes on", exc_info=True)
+    def post(self, step: Step) -> None:
+        """Have the thread run this."""
+        self._steps.put(step)
 
-    def _beat(self, specs: Iterable[GateSpec]) -> None:
-        for spec in specs:
-            try:
-                PlanStore(spec.control, spec.name, "-").beat()
-            except OSError as error:
-                log.warning("gate %r: no heartbeat can be written (%s)", spec.name, error)
+    def on_started(self, query: str) -> None:
+        """Take up a query from before a restart where it stood, before its first batch."""
+        if query not in self._queries:
+            handle = self._spark.streams.get(query)
+            if handle is None:
+                return
+            self._queries[query] = handle
+        for spec in self._specs.values():
+            if PlanStore(spec.control, spec.name, query).folder.is_dir():
+                self._runs[(spec.name, query)] = GateRun(spec, query)
 
-    def _poll(self) -> None:
-        for run in self._runs.values():
-            run.refresh()
-        self._catch_up()
-
-    def _catch_up(self) -> None:
-        """Handle what the queries report and the listener did not bring."""
-        if not self._specs:
-            return
-        for query in self._spark.streams.active:
-            last = query.lastProgress
-            if last is not None and last.batchId > self._seen.get(str(query.id), -1):
-                for progress in query.recentProgress:
-                    self._handle(json.loads(progress.json))
-
-    def _handle_text(self, text: str) -> None:
-        self._handle(json.loads(text))
-
-    def _handle(self, progress: dict[str, Any]) -> None:
+    def on_progress(self, text: str) -> None:
+        """Let every gate of the query decide."""
+        progress = json.loads(text)
         query, batch = str(progress["id"]), int(progress["batchId"])
         self._seen[query] = max(batch, self._seen.get(query, -1))
         for gate, report in reports_in(progress).items():
@@ -153,3 +139,85 @@ class ControlLoop:
             if run is None:
                 run = self._runs[(gate, query)] = GateRun(spec, query)
             run.handle(report)
+
+    def on_terminated(self, query: str) -> None:
+        """The last word of a query that ended."""
+        handle = self._queries.pop(query, None)
+        if handle is not None:
+            self._read_recent(query, handle)
+        self._seen.pop(query, None)
+        for key in [k for k in self._runs if k[1] == query]:
+            del self._runs[key]
+
+    # The thread.
+
+    def _run(self) -> None:
+        beaten = polled = 0.0
+        while not self._ended.is_set():
+            with contextlib.suppress(queue.Empty):
+                self._do("a report", self._steps.get(timeout=self._poll_s / 2))
+            now = time.monotonic()
+            if now - beaten >= HEARTBEAT_S:
+                beaten = now
+                self._do("the heartbeat", self._beat)
+            if now - polled >= self._poll_s:
+                polled = now
+                self._do("asking for progress", self._poll)
+
+    def _do(self, what: str, step: Step) -> None:
+        """A fault must not end the loop (the gates would fail open or closed); say each once."""
+        try:
+            with self._guard:
+                step()
+            self._faults.pop(what, None)
+        except Exception as error:
+            if self._ended.is_set() or "shutdown" in str(error):
+                return  # the interpreter is on its way out
+            text = f"{type(error).__name__}: {error}".splitlines()[0]
+            if self._faults.get(what) != text:
+                self._faults[what] = text
+                log.warning("the control loop failed at %s and goes on: %s", what, text)
+                log.debug("details", exc_info=True)
+
+    def _beat(self) -> None:
+        for spec in self._specs.values():
+            PlanStore(spec.control, spec.name, "-").beat()
+
+    def _poll(self) -> None:
+        for run in self._runs.values():
+            run.refresh()
+        self._catch_up()
+
+    def _work_off(self) -> None:
+        while True:
+            try:
+                step = self._steps.get_nowait()
+            except queue.Empty:
+                return
+            self._do("a report", step)
+
+    def _catch_up(self) -> None:
+        """Handle what the queries report and the listener did not bring."""
+        if not self._specs:
+            return
+        active = {str(handle.id): handle for handle in self._spark.streams.active}
+        for query, handle in active.items():
+            if query not in self._queries:
+                self._queries[query] = handle
+                self.on_started(query)
+        for query, handle in list(self._queries.items()):
+            if query in active:
+                self._read_recent(query, handle)
+            else:
+                self.on_terminated(query)
+
+    def _read_recent(self, query: str, handle: StreamingQuery) -> None:
+        last = handle.lastProgress
+        if last is not None and last.batchId > self._seen.get(query, -1):
+            for progress in handle.recentProgress:
+                self.on_progress(progress.json)
+
+    def _at_exit(self) -> None:
+        self._ended.set()
+        # The session may be gone already, and then there is nothing left to ask.
+        self._do("the last reports", self.drain)

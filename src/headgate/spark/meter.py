@@ -56,8 +56,16 @@ def reports_in(progress: Mapping[str, Any]) -> dict[str, BatchReport]:
         behind = metrics.get(f"{_PREFIX}{gate}.out")
         if behind is None:
             continue
-        found[gate] = _report(progress, values, behind)
+        found[gate] = _report(progress, _by_name(values), _by_name(behind))
     return found
+
+
+def _by_name(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Classic sessions report a metric as an object; Connect sends values beside their schema."""
+    if set(values) != {"values", "schema"}:
+        return values
+    names = [field["name"] for field in values["schema"]["fields"]]
+    return dict(zip(names, values["values"], strict=True))
 
 
 def _report(

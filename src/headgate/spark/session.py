@@ -12,7 +12,7 @@ try:
 except ImportError as error:
     raise MissingExtra(error.name or "pyspark", "spark") from error
 
-__all__ = ["check_spark_version", "session_of"]
+__all__ = ["check_spark_version", "is_connect", "session_of"]
 
 _OLDEST = (4, 3)
 
@@ -32,3 +32,8 @@ def session_of(frame: DataFrame) -> SparkSession:
     spark = frame.sparkSession
     check_spark_version(spark.version)
     return spark
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether this session talks to a Spark Connect server."""
+    return type(spark).__module__.startswith("pyspark.sql.connect.")

@@ -1,0 +1,144 @@
+"""Bad use is told at the call: the value, what is legal, the next step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import headgate as hg
+from headgate.spark.session import check_spark_version
+
+
+@pytest.fixture
+def stream(spark):
+    return spark.readStream.format("rate").load()
+
+
+@pytest.fixture
+def batch(spark):
+    return spark.range(10).selectExpr("id", "cast(id as string) name", "map('a', 1) extra")
+
+
+@pytest.mark.parametrize("rate", [0, -0.1, 1.5, "half", True, float("nan")])
+def test_a_rate_outside_its_range(rate: object) -> None:
+    with pytest.raises(hg.BadArgument, match=r"rate=.*\(0, 1\]"):
+        hg.gate("g", rate=rate)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("hold", [0, -1, "-2 seconds", "soon", "2 parsecs", "", float("inf")])
+def test_a_target_that_is_no_duration(hold: object, control: Path) -> None:
+    with pytest.raises(hg.BadArgument, match="positive duration"):
+        hg.gate("g", hold=hold, control=control)  # type: ignore[arg-type]
+
+
+def test_two_targets_or_none(control: Path) -> None:
+    with pytest.raises(hg.BadArgument, match="hold and rate"):
+        hg.gate("g", hold="1 s", rate=0.5, control=control)
+    with pytest.raises(hg.BadArgument, match="none of them"):
+        hg.gate("g", control=control)
+
+
+def test_a_target_without_a_control_folder() -> None:
+    with pytest.raises(hg.BadArgument, match="control="):
+        hg.gate("g", hold="1 second")
+
+
+def test_a_delay_without_an_arrival_column(control: Path) -> None:
+    with pytest.raises(hg.BadArgument, match="arrival="):
+        hg.gate("g", delay="1 second", control=control)
+
+
+def test_unknown_columns(stream, control: Path) -> None:
+    with pytest.raises(hg.UnknownColumn, match=r"identity='nope'.*timestamp, value"):
+        stream.transform(hg.gate("g", rate=0.5, identity="nope"))
+    with pytest.raises(hg.UnknownColumn, match="arrival='nope'"):
+        stream.transform(hg.gate("g", rate=0.5, arrival="nope", control=control))
+    with pytest.raises(hg.UnknownColumn, match="by='nope'"):
+        stream.transform(hg.gate("g", rate=0.5, policy=hg.GroupRates("nope", {1: 0.5}), control=control))
+
+
+def test_an_arrival_column_that_is_no_timestamp(stream, control: Path) -> None:
+    with pytest.raises(hg.BadArgument, match=r"bigint, not a timestamp.*cast"):
+        stream.transform(hg.gate("g", rate=0.5, arrival="value", control=control))
+
+
+def test_a_target_on_a_batch(batch, control: Path) -> None:
+    with pytest.raises(hg.WrongKindOfFrame, match="give rate="):
+        batch.transform(hg.gate("g", hold="1 second", control=control))
+
+
+def test_two_gates_of_one_name(batch) -> None:
+    gated = batch.transform(hg.gate("g", rate=0.5))
+    with pytest.raises(hg.BadArgument, match="already in this query"):
+        gated.transform(hg.gate("g", rate=0.5))
+
+
+def test_a_weight_column_of_ones_own(batch) -> None:
+    with pytest.raises(hg.BadArgument, match="rename it"):
+        batch.selectExpr("*", "1.0 _weight").transform(hg.gate("g", rate=0.5))
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a b", "-x", "x" * 65, None])
+def test_a_name_that_cannot_be_a_folder(name: object) -> None:
+    with pytest.raises(hg.BadArgument, match="gate name"):
+        hg.gate(name, rate=0.5)  # type: ignore[arg-type]
+
+
+def test_a_control_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(hg.ControlFolderError, match="cannot be written"):
+        hg.gate("g", hold="1 second", control=tmp_path / "file" / "control")
+    with pytest.raises(hg.ControlFolderError, match="mount the bucket"):
+        hg.gate("g", hold="1 second", control="s3://bucket/headgate")
+
+
+def test_a_predicate_that_is_none(batch) -> None:
+    with pytest.raises(hg.BadArgument, match="not true or false"):
+        batch.transform(hg.gate("g", rate=0.5, keep="id + 1"))
+    with pytest.raises(hg.BadArgument, match="not a predicate"):
+        batch.transform(hg.gate("g", rate=0.5, keep="prio = 'high'"))
+    with pytest.raises(hg.BadArgument, match="not a predicate"):
+        batch.transform(hg.gate("g", rate=0.5, keep="id = = 1"))
+    with pytest.raises(hg.BadArgument, match="not both"):
+        hg.gate("g", rate=0.5, keep="id = 1", policy=hg.Uniform())
+
+
+def test_groups_by_a_map(batch) -> None:
+    with pytest.raises(hg.BadArgument, match="maps"):
+        batch.transform(hg.gate("g", rate=0.5, policy=hg.GroupRates("extra", {"x": 0.5})))
+
+
+def test_named_groups_of_another_type(batch) -> None:
+    with pytest.raises(hg.BadArgument, match="does not fit"):
+        batch.transform(hg.gate("g", rate=0.5, policy=hg.GroupRates("id", {"x": 0.5})))
+
+
+def test_modes_and_failure_choices_are_named(control: Path) -> None:
+    with pytest.raises(hg.BadArgument, match="'off', 'monitor', 'shed'"):
+        hg.gate("g", rate=0.5, mode="on")
+    with pytest.raises(hg.BadArgument, match="'open', 'closed'"):
+        hg.gate("g", rate=0.5, on_failure="panic")
+    with pytest.raises(hg.BadArgument, match="floor="):
+        hg.gate("g", hold="1 s", floor=0, control=control)
+    with pytest.raises(hg.BadArgument, match="start="):
+        hg.gate("g", hold="1 s", start=2, control=control)
+
+
+@pytest.mark.parametrize("version", ["3.5.1", "4.2.0", "unknown"])
+def test_an_older_spark_is_refused(version: str) -> None:
+    with pytest.raises(hg.UnsupportedSpark, match="Headgate needs Spark"):
+        check_spark_version(version)
+
+
+def test_a_newer_spark_is_not() -> None:
+    check_spark_version("4.3.0")
+    check_spark_version("4.10.1")
+
+
+def test_a_control_folder_that_workers_do_not_see(stream, control: Path) -> None:
+    gate = hg.gate("g", rate=0.5, control=control)
+    control.rmdir()
+    control.write_text("not a folder")
+    with pytest.raises((hg.WorkerError, OSError), match="control"):
+        stream.transform(gate)

@@ -1,0 +1,172 @@
+"""While a query runs: modes, live settings, a folder or a loop that goes away, restarts."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headgate as hg
+from headgate.plan import Plan
+from headgate.spark.loop import ControlLoop
+from headgate.store.audit import audit
+from headgate.store.folder import write_json
+from headgate.store.ledger import queries_of
+from headgate.store.plans import PlanStore
+from headgate.store.settings_file import SettingsFile
+from tests.spark.conftest import records
+
+N = 2000
+
+
+def _rows(start: int, n: int = N) -> list[dict[str, object]]:
+    return [{"id": i, "route": "r", "fare": 1.0} for i in range(start, start + n)]
+
+
+@pytest.fixture
+def running(spark, tmp_path: Path):
+    """Start a query on a frame, and feed it batch by batch."""
+    started = []
+
+    def start(frame: Any, checkpoint: str = "checkpoint") -> Any:
+        writer = frame.writeStream.format("noop").option(
+            "checkpointLocation", str(tmp_path / checkpoint)
+        )
+        started.append(writer.trigger(processingTime="100 milliseconds").start())
+        return started[-1]
+
+    yield start
+    for query in started:
+        query.stop()
+
+
+def _eventually(found: Callable[[], Any], what: str, timeout_s: float = 60.0) -> Any:
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        value = found()
+        if value:
+            return value
+        time.sleep(0.1)
+    raise AssertionError(f"did not happen in {timeout_s} s: {what}")
+
+
+def _batch(spark, control: Path, gate: str, number: int) -> Any:
+    def look() -> Any:
+        ControlLoop.of(spark).drain()
+        if not queries_of(control, gate):
+            return None
+        done = [r for r in records(control, gate) if r.arrived]
+        return done[number] if len(done) > number else None
+
+    return _eventually(look, f"batch {number} of gate {gate}")
+
+
+def test_monitor_sheds_nothing_and_says_what_it_would_shed(spark, file_stream, control, running) -> None:
+    stream = file_stream()
+    stream.add(_rows(0))
+    frame = stream.frame().transform(hg.gate("m", hold="1 ms", mode="monitor", control=control))
+    running(frame)
+    first = _batch(spark, control, "m", 0)
+    assert (first.shed, first.mode) == (0, "monitor")
+    assert first.would_shed > 0.9 * N, "one millisecond is out of reach"
+
+
+def test_settings_change_while_the_query_runs(spark, file_stream, control, running) -> None:
+    stream = file_stream()
+    stream.add(_rows(0))
+    running(stream.frame().transform(hg.gate("s", rate=0.5, control=control)))
+    assert 0.4 < _batch(spark, control, "s", 0).kept / N < 0.6
+    settings = SettingsFile(control, "s")
+    settings.change(rate=0.1)
+    _eventually(lambda: _current(control, "s") == Plan(0.1), "the plan follows the setting")
+    stream.add(_rows(N))
+    assert 0.05 < _batch(spark, control, "s", 1).kept / N < 0.15
+    settings.change(mode="off")
+    _eventually(lambda: _current(control, "s") == Plan(1.0), "off keeps all")
+    stream.add(_rows(2 * N))
+    assert _batch(spark, control, "s", 2).shed == 0
+
+
+def _current(control: Path, gate: str) -> Plan | None:
+    (query,) = queries_of(control, gate)
+    return PlanStore(control, gate, query).current()
+
+
+@pytest.mark.parametrize(("on_failure", "low", "high"), [("open", 1.0, 1.0), ("closed", 0.05, 0.15)])
+def test_when_the_control_folder_vanishes_the_query_goes_on(
+    spark, file_stream, control: Path, running, on_failure: str, low: float, high: float
+) -> None:
+    stream = file_stream()
+    stream.add(_rows(0))
+    gate = hg.gate("f", rate=0.5, control=control, on_failure=on_failure, floor=0.1)
+    query = running(stream.frame().transform(gate))
+    _batch(spark, control, "f", 0)
+    shutil.rmtree(control)
+    control.write_text("a file where the folder was")
+    stream.add(_rows(N))
+
+    def kept() -> Any:
+        progress = query.lastProgress
+        if progress is None or progress.numInputRows != N or progress.batchId < 1:
+            return None
+        return progress.observedMetrics["headgate.f.out"]["kept"]
+
+    share = _eventually(kept, "the next batch") / N
+    assert query.isActive
+    assert low <= share <= high
+    control.unlink()
+
+
+def test_a_loop_that_is_gone_fails_as_chosen(tmp_path: Path) -> None:
+    store = PlanStore(tmp_path, "g", "q")
+    store.publish(Plan(0.5))
+    from headgate.spark.plan_source import PlanReader
+
+    options = {
+        "control": str(tmp_path),
+        "gate": "g",
+        "view": "thresholds",
+        "classes": "0",
+        "floor": "0.2",
+    }
+    opened = PlanReader({**options, "on_failure": "open"})._fallback()
+    closed = PlanReader({**options, "on_failure": "closed"})._fallback()
+    write_json(tmp_path / "gates" / "g" / "heartbeat.json", {"at": time.time() - 3600})
+    assert store.pin(1, opened).plan == Plan(1.0)
+    assert store.pin(2, closed).plan == Plan(0.2)
+    store.beat()
+    assert store.pin(3, closed).plan == Plan(0.5)
+
+
+def test_a_restarted_query_goes_on_where_it_stood(spark, file_stream, control, running) -> None:
+    stream = file_stream()
+    stream.add(_rows(0))
+    gate = hg.gate("r", rate=0.5, control=control)
+    query = running(stream.frame().transform(gate))
+    first = _batch(spark, control, "r", 0)
+    query.stop()
+    stream.add(_rows(N))
+    running(stream.frame().transform(hg.gate("r", rate=0.5, control=control)))
+    second = _batch(spark, control, "r", 1)
+    assert second.query == first.query
+    assert second.batch > first.batch
+    assert all(a.complete for a in audit(control))
+
+
+def test_the_ledger_does_not_need_the_listener(
+    spark, file_stream, control, running, monkeypatch
+) -> None:
+    loop = ControlLoop.of(spark)
+    monkeypatch.setattr(loop, "on_progress", loop.on_progress)
+    monkeypatch.setattr("headgate.spark.loop._Listener.onQueryProgress", lambda self, event: None)
+    stream = file_stream()
+    for i in range(4):
+        stream.add(_rows(i * N))
+    running(stream.frame().transform(hg.gate("deaf", rate=0.5, control=control)))
+    last = _batch(spark, control, "deaf", 3)
+    assert last.balanced
+    assert [r.batch for r in records(control, "deaf")] == [0, 1, 2, 3], "no batch is missing"
