@@ -1,0 +1,44 @@
+"""The `headgate` command; one subcommand a file. Nothing here imports Spark before it is needed."""
+
+from __future__ import annotations
+
+import click
+
+from headgate import __version__
+from headgate.cli.bench import bench
+from headgate.cli.demo import demo
+from headgate.cli.ledger import ledger
+from headgate.cli.plumbing import LazyGroup, TeachingGroup
+from headgate.cli.set import set_
+from headgate.cli.status import status
+
+__all__ = ["main"]
+
+
+@click.group(cls=TeachingGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="headgate")
+def main() -> None:
+    """Load shedding for Spark Structured Streaming: hold a latency target, and keep the books.
+
+    \b
+    Examples:
+      headgate demo                                  a stream at 5 times capacity, twice
+      headgate status /shared/control                what every gate does now
+      headgate set /shared/control rides --mode monitor
+      headgate ledger verify /shared/control         does every row add up?
+    """
+
+
+main.add_command(demo)
+main.add_command(status)
+main.add_command(set_)
+main.add_command(ledger)
+main.add_command(bench)
+main.add_command(
+    LazyGroup(
+        "kafka",
+        "headgate.testing.kafka_cli:kafka",
+        extra="kafka",
+        short_help="A real Kafka broker for trials, and a producer that makes bursts.",
+    )
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,65 +10,99 @@ from headgate.load import LoadSample
 
 __all__ = ["ArrivalForecast"]
 
+#: A batch waited for its trigger if it began so much of the interval after the last one's end.
+_WAITED = 0.05
+#: Intervals that the trigger is read off: the middle one of five is safe from two odd ones.
+_INTERVALS = 5
+
 
 class ArrivalForecast:
     """Rows per second, and the time over which the next batch collects them.
 
     A micro-batch takes what came between the start of the batch before it and its own start. So
-    the next batch brings `rate` times the longer of this batch's duration and the trigger's
-    interval; the interval is not in Spark's progress, and is read off the pauses between batches.
-    A source that caps its batches (`maxOffsetsPerTrigger`) leaves a backlog; it brings its cap.
+    the next batch brings the rate times its `window`: the longer of this batch's duration and the
+    trigger's interval. The interval is not in Spark's progress, and is read off the batches that
+    waited; one that began at once, or waited much shorter, disproves a long one (a stream that had
+    nothing to read waits too). A source that caps its batches leaves a backlog; it brings its cap.
 
-    The rate follows a rise at once and a fall by half each batch: too low an estimate overruns the
-    target, too high an estimate only sheds a little too much for a moment.
+    Two readings of the rate. The latest batch's says whether the load fits. The cautious one
+    follows a rise at once and a fall by half each batch, and says how much to keep when it does
+    not: too low an estimate overruns the target, too high a one sheds a little much for a moment.
     """
 
     def __init__(self) -> None:
-        self._rate = 0.0
+        self._latest = 0.0
+        self._cautious = 0.0
+        self._arrived = 0
         self._previous_start: float | None = None
-        self._previous_end: float | None = None
-        self._pause = 0.0
+        self._previous_end = 0.0
+        self._intervals: list[float] = []
         self._largest = 0.0
 
     def add(self, sample: LoadSample) -> None:
         """Learn from a batch."""
         if self._previous_start is not None and sample.started_at > self._previous_start:
             interval = sample.started_at - self._previous_start
-            rate = sample.arrived / interval
-            self._rate = rate if rate > self._rate else 0.5 * (self._rate + rate)
-            waited = sample.started_at - (self._previous_end or sample.started_at)
-            self._pause = interval if waited > 0.05 * interval else 0.8 * self._pause
+            self._latest = sample.arrived / interval
+            self._cautious = max(self._latest, 0.5 * (self._cautious + self._latest))
+            waited = sample.started_at - self._previous_end > _WAITED * interval
+            if interval < 0.5 * self.interval_s:
+                self._intervals = [interval] if waited else []
+            elif waited or interval < 0.9 * self.interval_s:
+                self._intervals = [*self._intervals, interval][-_INTERVALS:]
         self._previous_start, self._previous_end = sample.started_at, sample.ended_at
+        self._arrived = sample.arrived
         self._largest = max(sample.arrived, 0.8 * self._largest)
 
-    def next_batch(self, sample: LoadSample) -> float:
-        """Rows that the batch after this one will bring."""
-        if self._rate <= 0:
-            return float(sample.arrived)
-        fresh = self._rate * max(sample.duration_s, self._pause)
-        if sample.backlog:
-            return min(fresh + sample.backlog, self._largest)
-        return fresh
+    @property
+    def latest(self) -> float:
+        """Rows per second of the last batch."""
+        return self._latest
+
+    @property
+    def interval_s(self) -> float:
+        """The trigger's interval, as far as it shows; 0 where no batch waits."""
+        return statistics.median_high(self._intervals) if self._intervals else 0.0
+
+    def window(self, duration_s: float) -> float:
+        """How long the batch collects that follows one of this duration."""
+        return max(duration_s, self.interval_s)
+
+    def rows(self, window_s: float, backlog: int | None, cautious: bool = True) -> float:
+        """Rows of a batch that collects so long, from a source that holds a backlog or not."""
+        rate = self._cautious if cautious else self._latest
+        if self._cautious <= 0:
+            return float(self._arrived)
+        fresh = rate * window_s
+        return min(fresh + backlog, self._largest) if backlog else fresh
 
     def since(self, now: float) -> float:
         """Rows that came since the last batch began, if it was before a restart at `now`."""
         if self._previous_start is None:
             return 0.0
-        return self._rate * max(0.0, now - self._previous_start)
+        return self._cautious * max(0.0, now - self._previous_start)
+
+    def restarted(self) -> None:
+        """The time since the last batch is no interval: the query was down."""
+        self._previous_start = None
 
     def snapshot(self) -> dict[str, Any]:
         """The state, as JSON."""
         return {
-            "rate": self._rate,
+            "latest": self._latest,
+            "cautious": self._cautious,
+            "arrived": self._arrived,
             "start": self._previous_start,
             "end": self._previous_end,
-            "pause": self._pause,
+            "intervals": list(self._intervals),
             "largest": self._largest,
         }
 
     def restore(self, value: Mapping[str, Any]) -> None:
         """Go on from `snapshot`."""
-        self._rate = float(value["rate"])
-        self._previous_start, self._previous_end = value["start"], value["end"]
-        self._pause = float(value["pause"])
+        self._latest, self._cautious = float(value["latest"]), float(value["cautious"])
+        self._arrived = int(value["arrived"])
+        self._previous_start = None if value["start"] is None else float(value["start"])
+        self._previous_end = float(value["end"])
+        self._intervals = [float(v) for v in value["intervals"]]
         self._largest = float(value["largest"])

@@ -36,9 +36,10 @@ class HoldDelayController(Controller):
 
     A row waits for its batch to begin, then for it to end. Its wait is at most the longer of the
     batch before and the trigger's interval; so what is left of the target after the coming wait is
-    what the next batch may take. A batch that leaves nothing over is cut to a tenth of the target:
-    its rows are late whatever is done, and the sooner it is over the fewer come late after it.
-    In a steady state both terms are equal, and each settles at half the target.
+    what the next batch may take, but no more than half the target: a longer one would only leave
+    less to the batch behind it, and the two would take turns for ever. Where less than a tenth of
+    the target is left, rows are late whatever is done: then the batch is cut to that tenth, so that
+    fewer come late after it, but not below the trigger's interval, before which none can begin.
     """
 
     _LEAST = 0.1
@@ -48,10 +49,6 @@ class HoldDelayController(Controller):
         self._inner = HoldDurationController(
             HoldDuration(self._target / 2, floor=config.floor), snapshot
         )
-        self._set_room(self._target / 2)
-
-    def _set_room(self, wait_s: float) -> None:
-        self._inner.target_s = max(self._LEAST * self._target, self._target - wait_s)
 
     def opening(self, now: float) -> Budget:
         """As the duration controller's."""
@@ -59,12 +56,30 @@ class HoldDelayController(Controller):
 
     def decide(self, sample: LoadSample) -> Budget:
         """The duration that the next batch may take, held."""
-        wait = max(sample.duration_s, self._inner.interval_s)
-        if sample.backlog and sample.oldest_arrival is not None:
-            # What the source holds back is at least as old as what it handed out.
-            wait = max(wait, sample.ended_at - sample.oldest_arrival)
-        self._set_room(wait)
-        return self._inner.decide(sample)
+        self._inner.learn(sample)
+        coming, lasting = self._waits(sample)
+        self._inner.target_s = self._room(coming)
+        self._inner.lasting_s = self._room(lasting)
+        return self._inner.answer(sample)
+
+    def _room(self, wait_s: float) -> float:
+        half, least = self._target / 2, self._LEAST * self._target
+        if self._target - wait_s < least:
+            return max(least, min(half, self._inner.interval_s))
+        return min(half, self._target - wait_s)
+
+    def _waits(self, sample: LoadSample) -> tuple[float, float]:
+        """How long the coming batch's oldest row will have waited for it, and one's in the long run."""
+        coming, lasting = self._inner.window(sample), self._inner.interval_s
+        if sample.oldest_arrival is not None:
+            # A stream with nothing to read pauses too, and then no row waits: see what rows waited.
+            waited = max(sample.duration_s, sample.started_at - sample.oldest_arrival)
+            coming, lasting = min(coming, waited), min(lasting, waited)
+            if sample.backlog:
+                # What the source held back came after the batch's oldest row; how long after is
+                # not known, so it is taken for as old. That is one batch too careful.
+                coming = max(coming, sample.ended_at - sample.oldest_arrival)
+        return coming, lasting
 
     def snapshot(self) -> dict[str, Any]:
         """What the duration controller learned."""

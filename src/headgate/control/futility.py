@@ -8,62 +8,90 @@ from typing import Any
 __all__ = ["FutilityGuard"]
 
 
+#: Batches in vain before the guard gives up.
+AFTER = 4
+#: Batches until shedding is tried again; twice as many each time that it is in vain again.
+AGAIN = 30
+LONGEST_AGAIN = 240
+#: While shedding is futile, batches may take so many times what the nearly empty ones took.
+RELAXED = 2.0
+#: A batch that is so much shorter than the nearly empty ones were: the cause is gone.
+OVER = 0.75
+
+
 class FutilityGuard:
     """Compares what shedding achieved with what it cost.
 
-    When shedding begins, the guard notes how many rows were kept and how long the batch took. If
-    ``after`` batches in a row keep less than half of those rows, are still over the target, and
-    are no shorter than ``unhelped`` of that duration, rows are not what the time goes into (a slow
-    sink, a stalled disk, a lock): shedding stops. It is tried again after ``again`` batches, or as
-    soon as a batch is twice as long as when the guard gave up.
+    Of a run of batches over the target, the guard notes the one with the most rows. A batch that
+    keeps less than half of those rows and is still over the target is in vain, if the straight line
+    through both says that a batch without any row would be over it too. After four of them in a
+    row, rows are not what the time goes into (a slow sink, a stalled disk, a target below the fixed
+    price of a batch): the target cannot be held, and shedding for it stops.
+
+    Until it is tried again, batches may take `relaxed_s`, twice what the nearly empty ones took:
+    enough for a load that fits, and an end to the growth of one that does not.
     """
 
-    def __init__(self, after: int = 4, unhelped: float = 0.85, again: int = 30) -> None:
-        self._after, self._unhelped, self._again = after, unhelped, again
-        self._before: tuple[int, float] | None = None
+    def __init__(self) -> None:
+        self.before: tuple[int, float] | None = None
         self._in_vain = 0
+        self._again = AGAIN
         self._given_up: tuple[int, float] | None = None  # batches since, duration then
 
     @property
     def futile(self) -> bool:
-        """Whether shedding is off because it did not help."""
+        """Whether the target is given up because shedding did not help."""
         return self._given_up is not None
 
-    def add(self, kept: int, duration_s: float, over: bool, shedding: bool) -> bool:
+    @property
+    def relaxed_s(self) -> float:
+        """What batches may take while shedding is futile; 0 while it is not."""
+        return 0.0 if self._given_up is None else RELAXED * self._given_up[1]
+
+    def add(self, kept: int, duration_s: float, target_s: float) -> bool:
         """Learn from a batch; True in the batch in which the guard gives up."""
+        if duration_s <= target_s:
+            self.before = self._given_up = None
+            self._in_vain, self._again = 0, AGAIN
+            return False
         if self._given_up is not None:
             batches, then = self._given_up
             self._given_up = (batches + 1, then)
-            if not over or batches + 1 >= self._again or duration_s > 2.0 * then:
+            if batches + 1 >= self._again or duration_s < OVER * then:
                 self._given_up = None
-                self._before = None
+                self.before = (kept, duration_s)
+                self._again = min(LONGEST_AGAIN, 2 * self._again)
             return False
-        if not shedding:
-            self._before = (kept, duration_s) if over else None
+        if self.before is None or kept > self.before[0]:
+            self.before = (kept, duration_s)
             self._in_vain = 0
             return False
-        if not over or self._before is None:
-            self._in_vain = 0
-            if not over:
-                self._before = None
-            return False
-        kept_before, duration_before = self._before
-        vain = kept <= 0.5 * kept_before and duration_s >= self._unhelped * duration_before
+        vain = 2 * kept < self.before[0] and self._without_rows(kept, duration_s) > target_s
         self._in_vain = self._in_vain + 1 if vain else 0
-        if self._in_vain < self._after:
+        if self._in_vain < AFTER:
             return False
         self._given_up = (0, duration_s)
-        self._before = None
         self._in_vain = 0
         return True
 
+    def _without_rows(self, kept: int, duration_s: float) -> float:
+        assert self.before is not None
+        kept_before, duration_before = self.before
+        per_row = (duration_before - duration_s) / (kept_before - kept)
+        return duration_s - max(0.0, per_row) * kept
+
     def snapshot(self) -> dict[str, Any]:
         """The state, as JSON."""
-        return {"before": self._before, "in_vain": self._in_vain, "given_up": self._given_up}
+        return {
+            "before": None if self.before is None else list(self.before),
+            "in_vain": self._in_vain,
+            "again": self._again,
+            "given_up": None if self._given_up is None else list(self._given_up),
+        }
 
     def restore(self, value: Mapping[str, Any]) -> None:
         """Go on from `snapshot`."""
         before, given_up = value["before"], value["given_up"]
-        self._before = None if before is None else (int(before[0]), float(before[1]))
-        self._in_vain = int(value["in_vain"])
+        self.before = None if before is None else (int(before[0]), float(before[1]))
+        self._in_vain, self._again = int(value["in_vain"]), int(value["again"])
         self._given_up = None if given_up is None else (int(given_up[0]), float(given_up[1]))

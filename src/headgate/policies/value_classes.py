@@ -40,20 +40,19 @@ class ValueClasses(Policy):
         return Grouping(classes=self.classes)
 
     def plan(self, budget: Budget, concept: Concept) -> Plan:
-        """Fill the budget from the most valuable class down."""
-        left = budget.keep
+        """Fill the budget from the most valuable class down; in rows, so that nothing is rounded."""
+        numbers = range(1, len(self.classes) + 1)
+        labels = dict(enumerate(self.classes, start=1))
+        if budget.keep >= 1.0 or concept.total <= 0:
+            return Plan(min(1.0, budget.keep), dict.fromkeys(numbers, 1.0), labels)
+        left = budget.keep * concept.total
+        rest = concept.total
         rates: dict[int, float] = {}
-        rest = 1.0
-        for number in range(1, len(self.classes) + 1):
-            share = concept.share(number)
-            rates[number] = 1.0 if share <= left else left / share
-            left = max(0.0, left - share)
-            rest -= share
-        if budget.keep >= 1.0:
-            default = 1.0
-        elif rest <= 0.0:
-            # No such row was seen: whatever comes is worth less than the classes are.
-            default = min(1.0, left) if left > 0 else 0.0
-        else:
-            default = min(1.0, left / rest)
-        return Plan(default, rates, labels=dict(enumerate(self.classes, start=1)))
+        for number in numbers:
+            rows = concept.counts.get(number, 0)
+            rates[number] = 1.0 if rows <= left else left / rows
+            left = max(0.0, left - rows)
+            rest -= rows
+        # Where no other row was seen, what is left over is for those that may come.
+        default = min(1.0, left / (rest if rest > 0 else concept.total))
+        return Plan(default, rates, labels)

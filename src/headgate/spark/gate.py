@@ -40,7 +40,7 @@ from headgate.store.folder import check_gate_name, open_control_folder
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
 
-__all__ = ["WEIGHT", "gate"]
+__all__ = ["WEIGHT", "Gate", "gate"]
 
 log = logging.getLogger("headgate")
 
@@ -109,7 +109,7 @@ def gate(
             "hold= and delay= need control=, a folder shared by the driver and all executors: "
             "the plans, the settings and the ledger live there"
         )
-    build = _Gate(
+    build = Gate(
         name=name,
         settings=settings,
         control=None if control is None else open_control_folder(control),
@@ -124,7 +124,7 @@ def gate(
 
 
 @dataclass(frozen=True)
-class _Gate:
+class Gate:
     """A gate before it meets its DataFrame."""
 
     name: str
@@ -153,13 +153,14 @@ class _Gate:
         if self.arrival is not None:
             require_timestamp(frame, self.arrival, "arrival")
         self._check_policy(frame)
-        shape = self._shape(frame)
+        shape = self.shape(frame)
         if self.control is None or not frame.isStreaming:
             return self._literal(spark, frame, shape, gates)
         self._prepare(spark, frame, shape)
-        return self._planned(spark, frame, shape, gates)
+        return self.planned(spark, frame, shape, gates)
 
-    def _shape(self, frame: DataFrame) -> GateShape:
+    def shape(self, frame: DataFrame) -> GateShape:
+        """What decides a row's fate besides the plan."""
         identity = self.identity
         if identity is None:
             identity = tuple(f"`{c.replace('`', '``')}`" for c in frame.columns if c != WEIGHT)
@@ -236,7 +237,7 @@ class _Gate:
         passing = shape.decided(spark, frame, plan).where(F.col(THRESHOLD).isNotNull())
         return self._weighted(passing, frame.columns, gates)
 
-    def _planned(
+    def planned(
         self, spark: SparkSession, frame: DataFrame, shape: GateShape, gates: list[str]
     ) -> DataFrame:
         """The gate proper: rows meet the plan of their batch.

@@ -14,7 +14,7 @@ from headgate.errors import BadArgument, ControlFolderError
 __all__ = ["check_gate_name", "claim_json", "open_control_folder", "read_json", "write_json"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 def check_gate_name(name: str) -> str:
@@ -30,8 +30,8 @@ def check_gate_name(name: str) -> str:
 def open_control_folder(control: str | os.PathLike[str]) -> Path:
     """The folder, made if it is not there, after a trial write."""
     text = os.fspath(control)
-    if text.startswith("file://"):
-        text = text[len("file://") :]
+    if text.startswith("file:/"):  # as Spark writes it: file:/tmp/x, or file:///tmp/x
+        text = "/" + text[len("file:") :].lstrip("/")
     if _URL.match(text):
         raise ControlFolderError(
             f"control={text!r}: the control folder must be a path that the driver and every "

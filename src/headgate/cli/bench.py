@@ -1,0 +1,55 @@
+"""``headgate bench``: what Headgate costs and what it holds, as ratios from one run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from rich.table import Table
+
+from headgate.cli.plumbing import json_option, late, print_json
+from headgate.cli.tables import console, table
+
+__all__ = ["bench"]
+
+
+@click.group()
+def bench() -> None:
+    """What Headgate costs and what it holds, as ratios from one run.
+
+    \b
+    Examples:
+      headgate bench gate            what the gate costs a query that it does not shed
+      headgate bench hold --json     how well a target is held
+      headgate bench replay --quick  what a replayed batch keeps
+    """
+
+
+def _benchmark(name: str, text: str) -> None:
+    help_text = (
+        f"{text}\n\n\b\nExamples:\n  headgate bench {name}\n  headgate bench {name} --quick --json"
+    )
+
+    @bench.command(name, help=help_text, short_help=text)
+    @click.option("--quick", is_flag=True, help="A shorter run, with coarser figures.")
+    @json_option
+    def command(quick: bool, as_json: bool) -> None:
+        result: dict[str, Any] = late(f"headgate.bench.{name}:run", "spark")(
+            json_output=as_json, quick=quick
+        )
+        if as_json:
+            print_json(result)
+        else:
+            console().print(_table(result))
+
+
+def _table(result: dict[str, Any]) -> Table:
+    made = table(f"bench {result.get('bench', '')}", "<ratio", "value")
+    for name, value in result.get("ratios", {}).items():
+        made.add_row(str(name), f"{value:.4g}" if isinstance(value, float) else str(value))
+    return made
+
+
+_benchmark("gate", "What a gate costs a query that it does not shed.")
+_benchmark("hold", "How well a gate holds its target, against the same query without one.")
+_benchmark("replay", "Whether a replayed batch keeps the same rows.")

@@ -1,0 +1,51 @@
+"""The control folder that a command is given: is it one, and what is in it?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from headgate.errors import BadArgument, ControlFolderError
+from headgate.store.ledger import gates_in, queries_of
+
+__all__ = ["GateQuery", "existing", "gate_queries"]
+
+
+@dataclass(frozen=True)
+class GateQuery:
+    """A gate, and a query that ran behind it."""
+
+    gate: str
+    query: str
+
+
+def existing(control: str) -> Path:
+    """The folder, if gates have used it. A command that only reads must not make one."""
+    folder = Path(control.removeprefix("file://"))
+    if not folder.is_dir():
+        raise ControlFolderError(
+            f"there is no folder {control!r}: give the folder that the gate was given as control="
+        )
+    if not gates_in(folder):
+        raise ControlFolderError(
+            f"no gate has used the folder {control!r}: give the folder that the gate was given as "
+            "control=; a gate writes there when it is built"
+        )
+    return folder
+
+
+def gate_queries(control: Path, gate: str | None, query: str | None) -> list[GateQuery]:
+    """The gates and queries in the folder, or those named; a query by its first characters, too."""
+    gates = gates_in(control)
+    if gate is not None and gate not in gates:
+        raise BadArgument(f"no gate {gate!r} in this control folder; gates there: {', '.join(gates)}")
+    found = [
+        GateQuery(name, known)
+        for name in ([gate] if gate else gates)
+        for known in queries_of(control, name)
+    ]
+    chosen = [pair for pair in found if query is None or pair.query.startswith(query)]
+    if query is not None and not chosen:
+        known_ids = ", ".join(sorted({pair.query for pair in found})) or "none yet"
+        raise BadArgument(f"no query {query!r} in this control folder; queries there: {known_ids}")
+    return chosen

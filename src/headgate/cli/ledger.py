@@ -1,0 +1,142 @@
+"""``headgate ledger``: what arrived, what was kept, what was shed, and whether it adds up."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+from rich.table import Table
+
+from headgate.cli.folders import existing, gate_queries
+from headgate.cli.plumbing import json_option, print_json
+from headgate.cli.tables import console, table
+from headgate.store.audit import Audit, audit
+from headgate.store.ledger import Ledger, Record
+
+__all__ = ["ledger"]
+
+
+@click.group(short_help="What arrived, what was kept and shed, and does it add up.")
+def ledger() -> None:
+    """What arrived, what was kept, what was shed, and whether it adds up.
+
+    \b
+    Examples:
+      headgate ledger show /shared/control --gate rides --last 5
+      headgate ledger verify /shared/control
+    """
+
+
+@ledger.command()
+@click.argument("control")
+@click.option("--gate", help="Only this gate.")
+@click.option("--query", help="Only this query; the first characters of its id will do.")
+@click.option("--last", default=20, show_default=True, type=click.IntRange(1), help="Batches shown.")
+@json_option
+def show(control: str, gate: str | None, query: str | None, last: int, as_json: bool) -> None:
+    """The latest batches of each gate and query in the folder CONTROL.
+
+    \b
+    Examples:
+      headgate ledger show /shared/control
+      headgate ledger show /shared/control --gate rides --query 3f2a --last 100 --json
+    """
+    folder = existing(control)
+    out = console()
+    ledgers: list[dict[str, Any]] = []
+    for pair in gate_queries(folder, gate, query):
+        records = list(Ledger(folder, pair.gate, pair.query).records().values())
+        latest = records[-last:]
+        if as_json:
+            entry = {"gate": pair.gate, "query": pair.query, "batches": len(records)}
+            ledgers.append({**entry, "records": [record.to_json() for record in latest]})
+        else:
+            out.print(_table(pair.gate, pair.query, latest, len(records), out.width < 100))
+    if as_json:
+        print_json({"control": control, "ledgers": ledgers})
+
+
+def _table(gate: str, query: str, records: list[Record], total: int, narrow: bool) -> Table:
+    title = f"gate {gate}, query {query}: {len(records)} of {total} batches"
+    figures = ("batch", "began", "arrived", "kept", "shed", "keep rate", "duration", "delay")
+    made = table(title, *figures, "<then", *(() if narrow else ("<plan",)))
+    for r in records:
+        cells = [
+            f"{r.batch:,}",
+            time.strftime("%H:%M:%S", time.localtime(r.started_at)),
+            f"{r.arrived:,}",
+            f"{r.kept:,}",
+            f"{r.shed:,}",
+            _rate(r),
+            f"{r.duration_s:.2f} s",
+            "" if r.delay_s is None else f"{r.delay_s:.2f} s",
+            r.state if r.balanced else f"{r.state} [bold red](does not add up)[/]",
+        ]
+        made.add_row(*cells, *([] if narrow else [r.plan.digest]))
+    return made
+
+
+def _rate(record: Record) -> str:
+    more = f" +{len(record.plan.exceptions)}" if record.plan.exceptions else ""
+    return f"{record.plan.default:.2%}{more}"
+
+
+@ledger.command()
+@click.argument("control")
+@click.option("--gate", help="Only this gate.")
+@click.option("--query", help="Only this query; the first characters of its id will do.")
+@json_option
+def verify(control: str, gate: str | None, query: str | None, as_json: bool) -> None:
+    """Check that arrived = kept + shed for every batch in CONTROL, under the plans pinned to them.
+
+    Exit code 1 if a row is not accounted for. Batches that began and have no record yet (unsettled)
+    are reported and are not an error: one may be running, or a kill came between commit and report.
+
+    \b
+    Examples:
+      headgate ledger verify /shared/control
+      headgate ledger verify /shared/control --gate rides --json
+    """
+    folder = existing(control)
+    found = [a for p in gate_queries(folder, gate, query) for a in audit(folder, p.gate, p.query)]
+    balanced = all(a.balanced for a in found)
+    if as_json:
+        complete = all(a.complete for a in found)
+        audits = [a.to_json() for a in found]
+        print_json({"control": control, "balanced": balanced, "complete": complete, "audits": audits})
+    else:
+        out = console()
+        for one in found:
+            for line in _verdict(one):
+                out.print(line, soft_wrap=True)
+        if not found:
+            out.print("no query has run behind a gate of this folder yet")
+    if not balanced:
+        raise SystemExit(1)
+
+
+def _verdict(found: Audit) -> list[str]:
+    word = "[green]balanced[/]" if found.balanced else "[bold red]NOT BALANCED[/]"
+    lines = [
+        f"{word}  gate {found.gate}, query {found.query}: {found.batches:,} batches, "
+        f"{found.arrived:,} arrived = {found.kept:,} kept + {found.shed:,} shed"
+    ]
+    if found.arrived != found.kept + found.shed:
+        gone = found.arrived - found.kept - found.shed
+        lines[0] = lines[0].replace(" = ", " ≠ ") + f" ({gone:+,})"
+    notes = {
+        "do not add up": found.unbalanced,
+        "were recorded twice with other counts or another plan": found.contradicted,
+        "name another plan than was pinned": found.other_plan,
+        "began and have no record yet (unsettled)": found.unsettled,
+        "kept a share that their plan makes all but impossible (a stream of few distinct rows?)": (
+            found.unlikely
+        ),
+    }
+    return lines + [f"    {len(b)} {text}: {_list(b)}" for text, b in notes.items() if b]
+
+
+def _list(batches: list[int], most: int = 10) -> str:
+    shown = ", ".join(map(str, batches[:most]))
+    return f"batch {shown}" + (f" and {len(batches) - most} more" if len(batches) > most else "")

@@ -1,0 +1,80 @@
+"""What every command shares: errors as one line, JSON alone on standard output, late imports."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from headgate.errors import HeadgateError, MissingExtra
+
+__all__ = ["LazyGroup", "TeachingGroup", "json_option", "late", "print_json"]
+
+json_option: Callable[[Any], Any] = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object on standard output, nothing else."
+)
+
+
+def print_json(value: Any) -> None:
+    """The one JSON object."""
+    click.echo(json.dumps(value, indent=2))
+
+
+class _OneLine(click.ClickException):
+    """A mistake of the caller's: its message, and exit code 2, as for a wrong option."""
+
+    exit_code = 2
+
+    def show(self, file: Any = None) -> None:
+        """On standard error."""
+        click.echo(f"headgate: {self.format_message()}", err=True)
+
+
+class TeachingGroup(click.Group):
+    """Turns every `HeadgateError` into one line on standard error; its message already teaches."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the subcommand."""
+        try:
+            return super().invoke(ctx)
+        except HeadgateError as error:
+            raise _OneLine(" ".join(str(error).split())) from error
+
+
+def late(where: str, extra: str) -> Any:
+    """The object at ``module:name``, imported now; says which extra is missing."""
+    module, name = where.split(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except MissingExtra:
+        raise
+    except ImportError as error:
+        raise MissingExtra(error.name or module, extra) from error
+
+
+class LazyGroup(click.Group):
+    """A group of commands that is imported when someone asks for it, and not before."""
+
+    def __init__(self, name: str, where: str, *, extra: str, short_help: str) -> None:
+        super().__init__(name, short_help=short_help)
+        self._where, self._extra = where, extra
+
+    @property
+    def _real(self) -> click.Group:
+        group: click.Group = late(self._where, self._extra)
+        return group
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The real group's."""
+        return self._real.list_commands(ctx)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The real group's."""
+        return self._real.get_command(ctx, cmd_name)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The real group's."""
+        self._real.format_help(ctx, formatter)

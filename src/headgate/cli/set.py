@@ -1,0 +1,66 @@
+"""``headgate set``: change a gate while its query runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from headgate.cli.folders import existing
+from headgate.cli.plumbing import json_option, print_json
+from headgate.errors import BadArgument
+from headgate.settings import MODES, GateSettings
+from headgate.store.settings_file import SettingsFile
+
+__all__ = ["set_", "target_text"]
+
+
+@click.command("set", short_help="Change a gate while its query runs.")
+@click.argument("control")
+@click.argument("gate")
+@click.option("--mode", type=click.Choice(MODES), help="off and monitor keep every row.")
+@click.option("--hold", metavar="DURATION", help="The longest a batch may take.")
+@click.option("--delay", metavar="DURATION", help="The longest from a row's arrival to its result.")
+@click.option("--rate", type=float, help="A fixed share of rows to keep, in (0, 1].")
+@click.option("--floor", type=float, help="The least share that is ever kept, in (0, 1].")
+@click.option("--reset", is_flag=True, help="Forget earlier changes: back to what the code says.")
+@json_option
+def set_(control: str, gate: str, reset: bool, as_json: bool, **options: str | float | None) -> None:
+    """Change the settings of GATE in the folder CONTROL, from the next batch on.
+
+    Give one of --hold, --delay and --rate: the new one replaces whichever held before. A change
+    outlives restarts of the query until --reset.
+
+    \b
+    Examples:
+      headgate set /shared/control rides --mode monitor
+      headgate set /shared/control rides --hold "1500 ms" --floor 0.05
+      headgate set /shared/control rides --reset
+    """
+    file = SettingsFile(existing(control), gate)
+    changes = {name: value for name, value in options.items() if value is not None}
+    if not changes and not reset:
+        raise BadArgument("nothing to change: give --mode, --hold, --delay, --rate, --floor or --reset")
+    before = file.effective()
+    if reset:
+        before.changed(changes)  # refuse before anything is forgotten
+        file.reset()
+    after = file.change(**changes) if changes else file.effective()
+    if as_json:
+        print_json({"control": control, "gate": gate, **_as_json(after, file)})
+        return
+    click.echo(f"gate {gate}: {after.mode}, {target_text(after)}, floor {after.floor:g}")
+    if after == before:
+        click.echo("(as it was before)")
+
+
+def _as_json(settings: GateSettings, file: SettingsFile) -> dict[str, Any]:
+    return {"settings": settings.to_json(), "changed": file.overrides()}
+
+
+def target_text(settings: GateSettings) -> str:
+    """What the gate holds, in a few words."""
+    if settings.rate is not None:
+        return f"rate {settings.rate:g}"
+    kind = "hold" if settings.hold is not None else "delay"
+    return f"{kind} {settings.target_s:g} s"

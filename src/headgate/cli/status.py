@@ -1,0 +1,132 @@
+"""``headgate status``: what every gate does now, and why."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from headgate.cli.folders import existing
+from headgate.cli.plumbing import json_option, print_json
+from headgate.cli.set import target_text
+from headgate.cli.tables import console, table
+from headgate.store.folder import read_json
+from headgate.store.ledger import Ledger, gates_in, queries_of
+from headgate.store.plans import LOOP_GONE_S, PlanStore
+from headgate.store.settings_file import SettingsFile
+
+__all__ = ["status"]
+
+#: Batches over which the kept share is taken.
+_RECENT = 20
+
+
+@click.command(short_help="What every gate does now, and why.")
+@click.argument("control")
+@json_option
+def status(control: str, as_json: bool) -> None:
+    """What every gate and query in the folder CONTROL does now, and why.
+
+    \b
+    Examples:
+      headgate status /shared/control
+      watch -n 2 headgate status /shared/control
+      headgate status /shared/control --json
+    """
+    folder = existing(control)
+    gates = [_gate(folder, name, time.time()) for name in gates_in(folder)]
+    if as_json:
+        print_json({"control": control, "gates": gates})
+        return
+    out = console()
+    for gate in gates:
+        out.print(_heading(gate))
+        if gate["queries"]:
+            out.print(_table(gate["queries"]))
+        for query in gate["queries"]:
+            if query["why"]:
+                out.print(f"  {query['query'][:8]}: {query['why']}", style="dim")
+
+
+def _gate(folder: Path, name: str, now: float) -> dict[str, Any]:
+    settings = SettingsFile(folder, name).effective()
+    beat = read_json(folder / "gates" / name / "heartbeat.json")
+    return {
+        "gate": name,
+        "mode": settings.mode,
+        "target": target_text(settings),
+        "target_s": settings.target_s,
+        "settings": settings.to_json(),
+        "heartbeat_age_s": None if beat is None else round(max(0.0, now - float(beat["at"])), 3),
+        "queries": [_query(folder, name, query) for query in queries_of(folder, name)],
+    }
+
+
+def _query(folder: Path, gate: str, query: str) -> dict[str, Any]:
+    records = list(Ledger(folder, gate, query).records().values())
+    plan = PlanStore(folder, gate, query).current()
+    recent = records[-_RECENT:]
+    arrived = sum(r.arrived for r in recent)
+    last = records[-1] if records else None
+    return {
+        "query": query,
+        "state": last.state if last else "",
+        "why": last.why if last else "",
+        "keep_rate": None if plan is None else plan.default,
+        "exceptions": 0 if plan is None else len(plan.exceptions),
+        "kept_share": sum(r.kept for r in recent) / arrived if arrived else None,
+        "last_batch": last.batch if last else None,
+        "last_started_at": last.started_at if last else None,
+        "last_duration_s": last.duration_s if last else None,
+        "last_delay_s": last.delay_s if last else None,
+        "would_shed": last.would_shed if last else 0,
+    }
+
+
+def _heading(gate: dict[str, Any]) -> Text:
+    text = Text.assemble((f"gate {gate['gate']}", "bold"), f"  {gate['mode']}, {gate['target']}, ")
+    age = gate["heartbeat_age_s"]
+    if age is None:
+        return text.append("no heartbeat yet", "yellow")
+    alive = age < LOOP_GONE_S
+    text.append(f"heartbeat {_age(age)} ago", "green" if alive else "bold yellow")
+    if not alive:
+        text.append(": no driver is steering it; it fails ")
+        text.append(gate["settings"]["on_failure"], "bold")
+    return text
+
+
+def _table(queries: list[dict[str, Any]]) -> Table:
+    columns = ("keep rate", f"kept of {_RECENT}", "batch", "began", "duration", "delay")
+    made = table(None, "<query", "<state", *columns)
+    for q in queries:
+        more = f" +{q['exceptions']}" if q["exceptions"] else ""
+        made.add_row(
+            q["query"][:8],
+            q["state"],
+            "" if q["keep_rate"] is None else f"{q['keep_rate']:.2%}{more}",
+            "" if q["kept_share"] is None else f"{q['kept_share']:.2%}",
+            "" if q["last_batch"] is None else f"{q['last_batch']:,}",
+            "" if q["last_batch"] is None else _clock(q["last_started_at"]),
+            _seconds(q["last_duration_s"]),
+            _seconds(q["last_delay_s"]),
+        )
+    return made
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f} s"
+
+
+def _clock(instant: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(instant))
+
+
+def _age(age_s: float) -> str:
+    if age_s < 120:
+        return f"{age_s:.0f} s"
+    return f"{age_s / 60:.0f} min" if age_s < 7200 else f"{age_s / 3600:.0f} h"

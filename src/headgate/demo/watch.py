@@ -1,0 +1,108 @@
+"""Follow a running query: its batches as they end, and the one that is running."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headgate.demo.batches import Batch
+from headgate.demo.workload import ARRIVAL
+from headgate.spark.meter import reports_in
+
+__all__ = ["GATE", "Watch", "batch_in", "counted"]
+
+#: The gate's name in the demo.
+GATE = "demo"
+_METRIC = "demo.rows"
+
+
+def counted(rows: DataFrame) -> DataFrame:
+    """The rows, counted. Both sides count here, where the gate is or would be."""
+    oldest = F.unix_micros(F.min(ARRIVAL))
+    return rows.observe(_METRIC, F.count(F.lit(1)).alias("rows"), oldest.alias("oldest"))
+
+
+def batch_in(progress: Mapping[str, Any], rows_per_second: int | None) -> Batch | None:
+    """The batch of a progress event; None for one without rows.
+
+    With `rows_per_second`, the rows counted are checked against the source's offsets, which are
+    whole seconds since the stream began: so many seconds must have brought so many rows.
+    """
+    metric = (progress.get("observedMetrics") or {}).get(_METRIC)
+    if not metric or not metric["rows"]:
+        return None
+    arrived, oldest = int(metric["rows"]), int(metric["oldest"]) / 1e6
+    source = progress["sources"][0]
+    span = int(source["endOffset"]) - int(source["startOffset"] or 0)
+    started = datetime.fromisoformat(str(progress["timestamp"])).timestamp()
+    duration = int(progress["durationMs"]["triggerExecution"]) / 1000.0
+    gated = reports_in(progress).get(GATE)
+    exact = rows_per_second is None or arrived == span * rows_per_second
+    return Batch(
+        number=int(progress["batchId"]),
+        started_at=started,
+        duration_s=duration,
+        delay_s=max(0.0, started + duration - oldest),
+        arrived=arrived,
+        kept=arrived if gated is None else gated.sample.kept,
+        until=oldest + span,
+        counted=exact and (gated is None or gated.sample.arrived == arrived),
+    )
+
+
+class Watch:
+    """The batches of one query, read from its progress."""
+
+    def __init__(
+        self, query: StreamingQuery, trigger_s: float, rows_per_second: int | None = None
+    ) -> None:
+        self._query, self._trigger_s, self._rate = query, trigger_s, rows_per_second
+        self._seen = -1
+        self._last: Mapping[str, Any] | None = None
+        self.batches: list[Batch] = []
+
+    def poll(self) -> list[Batch]:
+        """The batches that ended since the last call; raises what the query died of."""
+        if error := self._query.exception():
+            raise error
+        last = self._query.lastProgress
+        if last is None or int(last.batchId) <= self._seen:
+            return []
+        fresh = []
+        for event in self._query.recentProgress:
+            progress = json.loads(event.json)
+            if int(progress["batchId"]) <= self._seen:
+                continue
+            self._seen, self._last = int(progress["batchId"]), progress
+            if batch := batch_in(progress, self._rate):
+                fresh.append(batch)
+        self.batches += fresh
+        return fresh
+
+    def running(self, now: float) -> Batch | None:
+        """The batch that is running, as far as it has come; None between batches."""
+        if self._last is None or not self._query.status["isTriggerActive"]:
+            return None
+        started = datetime.fromisoformat(str(self._last["timestamp"])).timestamp()
+        ended = started + int(self._last["durationMs"]["triggerExecution"]) / 1000.0
+        # The next batch begins at the next multiple of the interval, or at once if that is over.
+        tick = (math.floor(started / self._trigger_s) + 1) * self._trigger_s
+        began = max(ended, tick)
+        until = self.batches[-1].until if self.batches else began
+        return Batch(
+            number=self._seen + 1,
+            started_at=began,
+            duration_s=max(0.0, now - began),
+            delay_s=max(0.0, now - until),
+            arrived=0,
+            kept=0,
+            until=until,
+            running=True,
+        )

@@ -1,0 +1,1 @@
+"""The public test kit: contract checks, a manual clock, a Kafka broker, replayable bursts."""

@@ -1,0 +1,34 @@
+"""Time that passes only when a test says so."""
+
+from __future__ import annotations
+
+from headgate.errors import BadArgument
+
+__all__ = ["ManualClock"]
+
+
+class ManualClock:
+    """Stands in for ``time.time`` and ``time.sleep``.
+
+    >>> clock = ManualClock(100.0)
+    >>> clock.sleep(2.5)
+    >>> clock()
+    102.5
+    """
+
+    def __init__(self, now: float = 1_700_000_000.0) -> None:
+        self._now = now
+
+    def __call__(self) -> float:
+        """The time."""
+        return self._now
+
+    def now(self) -> float:
+        """The time."""
+        return self._now
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass; it never runs backwards."""
+        if not seconds >= 0:
+            raise BadArgument(f"a clock cannot go {seconds!r} seconds on: give 0 or more")
+        self._now += seconds

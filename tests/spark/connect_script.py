@@ -1,0 +1,37 @@
+"""A gated query over Spark Connect; prints what the ledger says. Run by test_connect.py."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+import headgate as hg
+from headgate.store.audit import audit
+
+folder = Path(sys.argv[1])
+builder = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2")
+spark = builder.config("spark.ui.enabled", "false").getOrCreate()
+assert type(spark).__module__.startswith("pyspark.sql.connect."), type(spark)
+stream = spark.readStream.schema("id bigint, route string").option("maxFilesPerTrigger", 1)
+frame = stream.json(str(folder / "in"))
+frame = frame.transform(hg.gate("first", rate=0.5, keep="route = 'r0'", control=folder / "control"))
+policy = hg.GroupRates("route", {"r1": 0.5})
+frame = frame.transform(hg.gate("second", hold="1 hour", policy=policy, control=folder / "control"))
+writer = frame.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
+query = writer.option("path", str(folder / "out")).trigger(availableNow=True).start()
+query.awaitTermination()
+
+from headgate.spark.loop import ControlLoop  # noqa: E402
+
+ControlLoop.of(spark).drain()
+batch = spark.read.schema("id bigint, route string").json(str(folder / "in"))
+again = batch.transform(hg.gate("first", rate=0.5)).count()
+rows = spark.read.parquet(str(folder / "out")).count()
+print(
+    json.dumps(
+        {"audits": [a.to_json() for a in audit(folder / "control")], "rows": rows, "batch": again}
+    )
+)

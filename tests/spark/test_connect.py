@@ -1,0 +1,32 @@
+"""The gate on a Spark Connect session: its own process, for a process has one kind of session."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("grpc", reason="pip install 'headgate[connect]'")
+
+
+def test_the_gate_works_over_connect_and_the_process_ends(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for file in range(3):
+        ids = range(file * 1000, (file + 1) * 1000)
+        lines = [json.dumps({"id": i, "route": f"r{i % 4}"}) for i in ids]
+        (tmp_path / "in" / f"{file}.json").write_text("\n".join(lines))
+    script = Path(__file__).with_name("connect_script.py")
+    command = [sys.executable, str(script), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.strip().splitlines()[-1])
+    first, second = found["audits"]
+    assert (first["arrived"], first["batches"]) == (3000, 3)
+    assert first["complete"]
+    assert second["complete"]
+    assert second["arrived"] == first["kept"]
+    assert second["kept"] == found["rows"]
+    assert 1300 < found["batch"] < 1700

@@ -1,0 +1,58 @@
+"""The Python examples of the README and the docs, run for real."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headgate as hg
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def _examples(page: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_there_are_examples() -> None:
+    assert sum(len(_examples(page)) for page in PAGES) >= 6
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/guide.md"])
+def test_gates_in_the_docs_run(name: str, spark: Any, tmp_path: Path) -> None:
+    events = spark.readStream.format("rate").load()
+    events = events.selectExpr("timestamp", "value", "'a' route", "'high' priority", "true vip")
+    names: dict[str, Any] = {"hg": hg, "events": events, "spark": spark}
+    for example in _examples(ROOT / name):
+        exec(example.replace("/shared/headgate", str(tmp_path / "control")), names)
+        if "query" in names:
+            names.pop("query").stop()
+
+
+def test_the_ledger_page_runs(spark: Any, tmp_path: Path) -> None:
+    source, control, checkpoint = (tmp_path / n for n in ("in", "control", "checkpoint"))
+    source.mkdir()
+    (source / "a.json").write_text("".join(json.dumps({"id": i}) + "\n" for i in range(1000)))
+    schema = "id bigint"
+    stream = spark.readStream.schema(schema).json(str(source))
+    gated = stream.transform(hg.gate("rides", rate=0.5, control=control))
+    writer = gated.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    from headgate.spark.loop import ControlLoop
+
+    ControlLoop.of(spark).drain()
+    names = {"hg": hg, "spark": spark, "schema": schema, "control": control, "checkpoint": checkpoint}
+    for example in _examples(ROOT / "docs" / "ledger.md"):
+        exec(example, names)
+    assert 400 < names["shed"].count() < 600
