@@ -48,9 +48,7 @@ def test_constant_rows_are_predicted_exactly_whatever_the_fixed_price(
 @settings(max_examples=200)
 @given(
     st.lists(
-        st.tuples(
-            st.integers(min_value=0, max_value=10**9), st.floats(min_value=0.0, max_value=1e5)
-        ),
+        st.tuples(st.integers(min_value=0, max_value=10**9), st.floats(min_value=0.0, max_value=1e5)),
         min_size=1,
         max_size=40,
     )

@@ -153,9 +153,7 @@ def test_after_a_step_up_batches_are_inside_again_from_the_third_on(
 def test_with_a_lagging_plan_a_step_up_costs_two_more_batches(load: float, trigger_s: float) -> None:
     later: list[BatchRun] = []
     for seed in range(12):
-        run = engine(
-            lambda t: load if t >= 40 else 0.5, trigger_s=trigger_s, plan_lag=True, seed=seed
-        )
+        run = engine(lambda t: load if t >= 40 else 0.5, trigger_s=trigger_s, plan_lag=True, seed=seed)
         batches = run.run(150)
         step = first_after(batches, 40.0)
         later += batches[step + 5 : step + 25]
@@ -269,6 +267,21 @@ def test_a_capped_source_is_held_too_and_its_backlog_is_worked_off_in_order(trig
     assert max(b.delay for b in overloaded) > 4.0  # the oldest row has waited behind the cap
     drained = batches[next(i for i, b in enumerate(batches) if b.start > 60 and not b.backlog) + 10 :]
     assert all(b.keep == 1.0 and b.backlog == 0 and b.delay < 3.0 for b in drained)
+
+
+@LAGS
+@TRIGGERS
+def test_batches_of_one_size_are_held_although_the_source_does_not_tell_its_backlog(
+    trigger_s: float, plan_lag: bool
+) -> None:
+    batches: list[BatchRun] = []
+    for seed in SEEDS:
+        run = engine(
+            5, trigger_s=trigger_s, plan_lag=plan_lag, source_cap=40_000, tells_backlog=False, seed=seed
+        )
+        batches += run.run(210)[10:]
+    assert share(b.duration <= 1.0 for b in batches) >= 0.95
+    assert kept_share(batches) >= 0.75 * COST.ideal_keep(4 * CAPACITY, 1.0, 1.0)
 
 
 def test_a_capped_source_keeps_its_delay_when_shorter_batches_help() -> None:

@@ -14,7 +14,10 @@ from headgate.plan import KEEP_ALL, SCALE, Plan, threshold
 RATES = st.floats(min_value=0.0, max_value=1.0)
 KEYS = st.integers(min_value=-(1 << 63), max_value=(1 << 63) - 1)
 PLANS = st.builds(
-    Plan, RATES, st.dictionaries(KEYS, RATES, max_size=8), st.dictionaries(KEYS, st.sampled_from(["", "x", "ü | null"]))
+    Plan,
+    RATES,
+    st.dictionaries(KEYS, RATES, max_size=8),
+    st.dictionaries(KEYS, st.sampled_from(["", "x", "ü | null"])),
 )
 
 
@@ -65,6 +68,12 @@ def test_a_key_that_does_not_fit_a_long_is_refused(key: int) -> None:
 def test_a_plan_of_another_version_is_refused() -> None:
     with pytest.raises(SnapshotError, match="version 2"):
         Plan.from_json({**KEEP_ALL.to_json(), "v": 2})
+
+
+@pytest.mark.parametrize("junk", [3, [], {}, {"v": 1}, {"v": 1, "default": 1, "exceptions": [[1]]}])
+def test_what_is_no_plan_is_refused_as_a_snapshot(junk: object) -> None:
+    with pytest.raises(SnapshotError, match="new control folder"):
+        Plan.from_json(junk)  # type: ignore[arg-type]
 
 
 @given(PLANS, KEYS)

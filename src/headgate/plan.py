@@ -87,17 +87,23 @@ class Plan:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Plan:
         """The plan that `to_json` wrote."""
-        if value.get("v") != _VERSION:
+        version = value.get("v") if isinstance(value, Mapping) else None
+        if version != _VERSION:
             raise SnapshotError(
-                f"a plan of version {value.get('v')!r} was stored; this Headgate reads version "
+                f"a plan of version {version!r} was stored; this Headgate reads version "
                 f"{_VERSION}: use the Headgate that wrote it, or start with a new control folder"
             )
-        groups = value["exceptions"]
-        return cls(
-            default=float(value["default"]),
-            exceptions={int(g[0]): float(g[1]) for g in groups},
-            labels={int(g[0]): str(g[2]) for g in groups if len(g) > 2},
-        )
+        try:
+            groups = value["exceptions"]
+            return cls(
+                default=float(value["default"]),
+                exceptions={int(g[0]): float(g[1]) for g in groups},
+                labels={int(g[0]): str(g[2]) for g in groups if len(g) > 2},
+            )
+        except (KeyError, IndexError, TypeError) as error:
+            raise SnapshotError(
+                f"what was stored is no plan ({error!r}): start with a new control folder"
+            ) from error
 
 
 #: The plan of a gate that sheds nothing.

@@ -190,7 +190,7 @@ class GateRun:
         """The plan that the batch was pinned to, if it is the one that its rows really met."""
         try:
             pinned = self._store.pinned(report.sample.batch_id)
-        except (OSError, KeyError, TypeError, ValueError):
+        except (OSError, ValueError):
             pinned = None
         met = report.threshold
         if pinned is not None and met in (None, threshold(pinned.plan.default)):

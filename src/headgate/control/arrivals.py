@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +15,9 @@ __all__ = ["ArrivalForecast"]
 _WAITED = 0.05
 #: Intervals that the trigger is read off: the middle one of five is safe from two odd ones.
 _INTERVALS = 5
+#: Time must miss by this (of the logarithm), and the last batch's rows by less than half of it,
+#: before batches are taken to be of one size.
+_MISSES = 0.03
 
 
 class ArrivalForecast:
@@ -24,6 +28,8 @@ class ArrivalForecast:
     trigger's interval. The interval is not in Spark's progress, and is read off the batches that
     waited; one that began at once, or waited much shorter, disproves a long one (a stream that had
     nothing to read waits too). A source that caps its batches leaves a backlog; it brings its cap.
+    Some do not say so (`maxFilesPerTrigger`), or make batches of one size: where the last batch's
+    rows foretell the next one's better than time does, they are the forecast.
 
     Two readings of the rate. The latest batch's says whether the load fits. The cautious one
     follows a rise at once and a fall by half each batch, and says how much to keep when it does
@@ -38,11 +44,13 @@ class ArrivalForecast:
         self._previous_end = 0.0
         self._intervals: list[float] = []
         self._largest = 0.0
+        self._time_misses = self._size_misses = 0.0
 
     def add(self, sample: LoadSample) -> None:
         """Learn from a batch."""
         if self._previous_start is not None and sample.started_at > self._previous_start:
             interval = sample.started_at - self._previous_start
+            self._compare(sample.arrived, self._latest * interval)
             self._latest = sample.arrived / interval
             self._cautious = max(self._latest, 0.5 * (self._cautious + self._latest))
             waited = sample.started_at - self._previous_end > _WAITED * interval
@@ -54,10 +62,17 @@ class ArrivalForecast:
         self._arrived = sample.arrived
         self._largest = max(sample.arrived, 0.8 * self._largest)
 
+    def _compare(self, arrived: int, by_time: float) -> None:
+        """What would have foretold this batch better: time, or the size of the one before?"""
+        if arrived > 0 and self._arrived > 0 and by_time > 0:
+            time_miss = min(1.0, abs(math.log(arrived / by_time)))
+            size_miss = min(1.0, abs(math.log(arrived / self._arrived)))
+            self._time_misses += 0.3 * (time_miss - self._time_misses)
+            self._size_misses += 0.3 * (size_miss - self._size_misses)
+
     @property
-    def latest(self) -> float:
-        """Rows per second of the last batch."""
-        return self._latest
+    def _of_one_size(self) -> bool:
+        return self._time_misses > _MISSES and self._size_misses < 0.5 * self._time_misses
 
     @property
     def interval_s(self) -> float:
@@ -71,7 +86,7 @@ class ArrivalForecast:
     def rows(self, window_s: float, backlog: int | None, cautious: bool = True) -> float:
         """Rows of a batch that collects so long, from a source that holds a backlog or not."""
         rate = self._cautious if cautious else self._latest
-        if self._cautious <= 0:
+        if self._cautious <= 0 or self._of_one_size:
             return float(self._arrived)
         fresh = rate * window_s
         return min(fresh + backlog, self._largest) if backlog else fresh
@@ -96,6 +111,8 @@ class ArrivalForecast:
             "end": self._previous_end,
             "intervals": list(self._intervals),
             "largest": self._largest,
+            "time_misses": self._time_misses,
+            "size_misses": self._size_misses,
         }
 
     def restore(self, value: Mapping[str, Any]) -> None:
@@ -106,3 +123,5 @@ class ArrivalForecast:
         self._previous_end = float(value["end"])
         self._intervals = [float(v) for v in value["intervals"]]
         self._largest = float(value["largest"])
+        self._time_misses = float(value["time_misses"])
+        self._size_misses = float(value["size_misses"])

@@ -210,7 +210,7 @@ class HoldDurationController(Controller):
         batch's own length, and its noise, is not in it.
         """
         window = self._arrivals.window(self._lasting)
-        return self._fit.predict(self._arrivals.latest * window)
+        return self._fit.predict(self._arrivals.rows(window, None, cautious=False))
 
     def _budget(self, expected: float, whole: float, sustained: float, kept: int) -> Budget:
         before = self._release.rate

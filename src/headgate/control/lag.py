@@ -21,7 +21,8 @@ class PlanLag:
 
     A plan is published when a batch's progress arrives. Batches that follow each other without a
     pause may have pinned their plan by then. The share that a batch kept shows which plan it met,
-    whenever the last two differ enough.
+    whenever the last two differ enough; but a batch that kept everything shows nothing, because in
+    monitor mode all of them do.
     """
 
     def __init__(self) -> None:
@@ -40,7 +41,9 @@ class PlanLag:
     def observe(self, sample: LoadSample) -> None:
         """See which of the last two rates a batch met."""
         before, last = self._asked
-        if sample.kept < _ENOUGH or abs(before - last) < _APART * max(before, last):
+        if sample.kept < _ENOUGH or max(before, last) >= 1.0:
+            return
+        if abs(before - last) < _APART * max(before, last):
             return
         share = sample.kept / sample.arrived
         if abs(share - last) <= _NEAR * last:

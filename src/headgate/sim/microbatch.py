@@ -1,7 +1,7 @@
 """A micro-batch engine in virtual time, driven by the shipped controllers and policies.
 
 It models what decides whether a target is held, and nothing else: when batches begin, which rows
-they collect, what they cost, and which plan they meet. An hour of batches takes about a tenth of a
+they collect, what they cost, and which plan they meet. An hour of batches takes less than a
 second, so a promise about thousands of batches can be a test.
 """
 
@@ -25,7 +25,7 @@ __all__ = ["BatchRun", "Cost", "CostModel", "MicroBatches", "Workload"]
 _STEP_S = 0.02
 #: How long after its arrival an idle engine sees a row (Spark's polling delay).
 _POLL_S = 0.01
-_LONGEST_QUIET_S = 86_400.0
+_LONGEST_QUIET_S = 3_600.0
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,8 @@ class Workload:
     trigger_s: float = 0.0
     #: Rows that the source hands out at most per batch (`maxOffsetsPerTrigger`).
     source_cap: int | None = None
+    #: Whether a capped source says what it holds back (Kafka does; files do not).
+    tells_backlog: bool = True
     #: Extra seconds that no row causes, by the batch's start: a slow sink.
     stall: Callable[[float], float] | None = None
     #: A plan published after batch n holds from n + 2 on: the next batch read its plan first.
@@ -129,7 +131,7 @@ class _Arrivals:
             self._extend()
             quiet = quiet + _STEP_S if self._sums[-1] == self._sums[-2] else 0.0
             if quiet > _LONGEST_QUIET_S:
-                raise BadArgument("no row arrives for a whole day: the stream is over")
+                raise BadArgument("no row arrives for a whole hour: the stream is over")
         index = bisect.bisect_left(self._sums, row + 1)
         low, high = self._sums[index - 1], self._sums[index]
         return self._begin + (index - 1 + (row + 1 - low) / (high - low)) * _STEP_S
@@ -153,7 +155,7 @@ class MicroBatches:
         self._random = random.Random(workload.seed)
         self._rows = _Arrivals(workload.arrivals, 0.0)
         self.controller: Controller = config.build()
-        self._concept = Concept()
+        self.concept = Concept()
         self.records: list[BatchRun] = []
         self.handed = self.kept = self.shed = 0
         self.now = 0.0
@@ -186,7 +188,7 @@ class MicroBatches:
             )
 
     def _plan(self, budget: Budget) -> Plan:
-        return self._policy.plan(budget, self._concept)
+        return self._policy.plan(budget, self.concept)
 
     def _start(self) -> float:
         """Spark's rule: at the next multiple of the interval, at once when that has passed."""
@@ -215,10 +217,9 @@ class MicroBatches:
         self.shed += arrived - kept
         self.now = start + duration
         backlog = waiting - arrived
-        sample = LoadSample(
-            number, start, duration, arrived, kept, oldest, None if load.source_cap is None else backlog
-        )
-        self._concept = Concept(counts, arrived)
+        told = backlog if load.source_cap is not None and load.tells_backlog else None
+        sample = LoadSample(number, start, duration, arrived, kept, oldest, told)
+        self.concept = Concept(counts, arrived)
         budget = self.controller.decide(sample)
         self._plans = [self._plans[1], self._plan(budget)]
         delay = self.now - oldest

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headgate.errors import SnapshotError
 from headgate.plan import KEEP_ALL, Plan
 from headgate.store.folder import claim_json, read_json, write_json
 
@@ -38,6 +39,8 @@ class PinnedPlan:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> PinnedPlan:
         """What `to_json` wrote."""
+        if not (isinstance(value, dict) and {"plan", "origin"} <= value.keys()):
+            raise SnapshotError(f"{value!r} is no pinned plan: start with a new control folder")
         return cls(Plan.from_json(value["plan"]), str(value["origin"]))
 
 

@@ -10,6 +10,7 @@ that shows it. Everything is seeded: a failure comes again.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import pickle
@@ -220,16 +221,14 @@ def plans_stay_within_the_budget(policy: Policy) -> None:
     for concept in legal_concepts(policy, 1, 100):
         for keep in _BUDGETS:
             share = expected_share(policy.plan(_budget(keep), concept), concept)
-            _require(
-                share <= keep + 1e-9, f"a budget of {keep} and {concept}: {share} would be kept"
-            )
+            _require(share <= keep + 1e-9, f"a budget of {keep} and {concept}: {share} would be kept")
 
 
 def more_budget_keeps_no_group_less(policy: Policy) -> None:
     """Rates never fall when the budget rises."""
     for concept in legal_concepts(policy, 2, 50):
         plans = [policy.plan(_budget(keep), concept) for keep in _BUDGETS]
-        for lower, higher in zip(plans, plans[1:], strict=False):
+        for lower, higher in itertools.pairwise(plans):
             for key in {*lower.exceptions, *higher.exceptions, *concept.counts, -1}:
                 _require(
                     lower.rate_of(key) <= higher.rate_of(key) + 1e-12,
@@ -263,9 +262,7 @@ def a_whole_budget_keeps_everything(policy: Policy, own_maxima: bool | None = No
     for concept in concepts:
         plan = policy.plan(_budget(1.0), concept)
         if own_maxima:
-            _require(
-                plan == maximum, f"a budget of 1 gave {maximum}, and with {concept} it gave {plan}"
-            )
+            _require(plan == maximum, f"a budget of 1 gave {maximum}, and with {concept} it gave {plan}")
         else:
             _require(plan.keeps_everything, f"a budget of 1 shed rows: {plan} with {concept}")
 

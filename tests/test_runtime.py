@@ -1,0 +1,244 @@
+"""One gate in one query, without Spark: reports in, plans and records out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headgate import FixedRate, LoadSample, Policy, Uniform, ValueClasses
+from headgate.plan import KEEP_ALL, Plan, threshold
+from headgate.runtime import BatchReport, GateRun, GateSpec
+from headgate.settings import GateSettings
+from headgate.store.ledger import Ledger, Record
+from headgate.store.plans import PinnedPlan, PlanStore
+from headgate.store.settings_file import SettingsFile
+from headgate.testing.clock import ManualClock
+
+OPEN = PinnedPlan(KEEP_ALL, "fail-open")
+
+
+class Job:
+    """A query behind a gate: 0.25 s a batch and 75 microseconds a kept row, 50,000 rows a batch."""
+
+    def __init__(
+        self, control: Path, settings: GateSettings, policy: Policy | None = None, **spec: Any
+    ) -> None:
+        self.clock = ManualClock()
+        self.control = control
+        SettingsFile(control, "g").declare(settings)
+        self.spec = GateSpec("g", control, settings, policy or Uniform(), **spec)
+        self.store = PlanStore(control, "g", "q", self.clock)
+        self.run = GateRun(self.spec, "q", self.clock)
+        self.batch = 0
+
+    def restart(self) -> None:
+        self.run = GateRun(self.spec, "q", self.clock)
+
+    def step(self, arrived: int = 50_000, counts: Mapping[int, int] | None = None) -> Record | None:
+        """One batch as Spark would run it: pin, filter, report."""
+        self.run.beat()
+        plan = self.store.pin(self.batch, OPEN).plan
+        kept = round(arrived * plan.default)
+        sample = LoadSample(self.batch, self.clock(), 0.25 + 0.75e-4 * kept, arrived, kept)
+        report = BatchReport("q", sample, arrived - kept, threshold(plan.default), counts or {})
+        self.clock.sleep(max(1.0, sample.duration_s))
+        self.batch += 1
+        return self.run.handle(report)
+
+    def steps(self, count: int, arrived: int = 50_000) -> list[Record]:
+        records = [self.step(arrived) for _ in range(count)]
+        assert None not in records
+        return records  # type: ignore[return-value]
+
+    @property
+    def current(self) -> Plan:
+        plan = self.store.current()
+        assert plan is not None
+        return plan
+
+
+def test_shed_mode_holds_the_target_and_keeps_the_books(control: Path) -> None:
+    job = Job(control, GateSettings(hold=1))
+    records = job.steps(60)
+    assert records[0].kept == 50_000
+    assert all(r.duration_s <= 1.0 for r in records[5:])
+    assert all(r.balanced and r.origin == "plan" for r in records)
+    assert records[-1].state == "shedding"
+    assert Ledger(control, "g", "q").records() == {r.batch: r for r in records}
+
+
+def test_off_mode_keeps_all_and_measures(control: Path) -> None:
+    records = Job(control, GateSettings(hold=1, mode="off")).steps(10)
+    assert all(r.shed == r.would_shed == 0 and r.mode == "off" for r in records)
+    assert all(r.duration_s > 3.9 for r in records)
+
+
+def test_monitor_mode_keeps_all_and_says_what_it_would_shed(control: Path) -> None:
+    job = Job(control, GateSettings(hold=1, mode="monitor"))
+    records = job.steps(30)
+    assert all(r.shed == 0 and r.kept == 50_000 for r in records)
+    assert job.current == KEEP_ALL
+    last = records[-1]
+    # 10,000 of the 50,000 rows fit. Batches of one size do not tell the fixed price from the rows'.
+    assert 0.75 * 50_000 < last.would_shed < 0.9 * 50_000
+    assert last.state in ("shedding", "releasing")
+
+
+def test_what_would_be_shed_is_summed_up_by_class(control: Path) -> None:
+    settings = GateSettings(rate=0.4, mode="monitor")
+    job = Job(control, settings, ValueClasses(("priority = 'high'",)))
+    record = job.step(1000, counts={1: 100})
+    assert record is not None
+    assert record.would_shed == 600  # 100 of 100, and 300 of 900
+    assert record.groups == {"1": 100}
+
+
+def test_a_live_change_holds_from_the_next_batch_on(control: Path) -> None:
+    job = Job(control, GateSettings(hold=1))
+    job.steps(30)
+    people = SettingsFile(control, "g")
+    people.change(mode="off")
+    job.run.refresh()
+    assert job.current == KEEP_ALL
+    people.change(mode="shed", rate=0.25)
+    job.run.refresh()
+    assert job.current == Plan(0.25)
+    people.change(hold="2 s")
+    records = job.steps(40)
+    assert all(r.duration_s <= 2.0 for r in records[10:])
+    assert records[-1].duration_s > 1.5
+    people.reset()
+    assert job.steps(40)[-1].duration_s <= 1.0
+
+
+def test_a_tighter_target_goes_on_from_what_was_learned(control: Path) -> None:
+    job = Job(control, GateSettings(hold=2))
+    job.steps(30)
+    SettingsFile(control, "g").change(hold=1)
+    assert all(r.duration_s <= 1.0 for r in job.steps(20)[1:])
+
+
+def test_settings_that_cannot_be_read_change_nothing(control: Path) -> None:
+    job = Job(control, GateSettings(rate=0.3))
+    (control / "gates" / "g" / "overrides.json").write_text("{")
+    job.steps(2)
+    assert job.current == Plan(0.3)
+    (control / "gates" / "g" / "overrides.json").write_text('{"rate": 7}')
+    job.steps(2)
+    assert job.current == Plan(0.3)
+
+
+def test_a_restart_goes_on_from_the_snapshot(control: Path) -> None:
+    job = Job(control, GateSettings(hold=1), start=0.9)
+    before = job.steps(40)[-1]
+    job.clock.sleep(5)
+    job.restart()
+    assert job.current.default < 0.1  # what came meanwhile must fit too
+    first, *rest = job.steps(20)
+    assert first.duration_s <= 1.0
+    assert all(r.duration_s <= 1.0 for r in rest)
+    assert rest[5].kept == pytest.approx(before.kept, rel=0.1)
+
+
+def test_the_first_batch_of_a_query_without_history_keeps_start(control: Path) -> None:
+    job = Job(control, GateSettings(hold=1), start=0.2)
+    assert job.current == Plan(0.2)
+    first, second = job.steps(2)
+    assert first.kept == 10_000
+    assert second.state in ("idle", "shedding")
+
+
+@pytest.mark.parametrize("bad", ["{", "[]", '{"fit": 3}', '{"fit": {}}', "null", '"x"'])
+def test_a_corrupt_snapshot_is_a_fresh_start(control: Path, bad: str) -> None:
+    job = Job(control, GateSettings(hold=1), start=0.7)
+    job.steps(20)
+    (job.store.folder / "controller.json").write_text(bad)
+    job.restart()
+    assert job.current == Plan(0.7)
+    assert job.steps(20)[-1].duration_s <= 1.0
+
+
+def test_a_persons_own_controller_is_used(control: Path) -> None:
+    job = Job(control, GateSettings(hold=1), controller=FixedRate(0.123))
+    assert job.steps(2)[-1].plan == Plan(0.123)
+
+
+@pytest.mark.parametrize("how", ["gone", "a file", "gone for good"])
+def test_a_folder_that_vanishes_does_not_stop_the_query(control: Path, how: str) -> None:
+    job = Job(control, GateSettings(hold=1))
+    job.steps(5)
+    shutil.rmtree(control)
+    if how == "a file":
+        control.write_text("in the way")
+    for batch in range(5, 8):
+        if how == "gone for good":
+            shutil.rmtree(control, ignore_errors=True)
+        sample = LoadSample(batch, job.clock(), 4.0, 50_000, 50_000)
+        record = job.run.handle(BatchReport("q", sample, 0, threshold(1.0)))
+        job.run.beat()
+        job.run.refresh()
+        job.clock.sleep(4)
+        assert record is not None
+        assert (record.origin, record.plan) == ("fail-open", KEEP_ALL)
+
+
+@pytest.mark.parametrize("junk", ["{", "{}", "[]", '{"plan": 3, "origin": "plan"}'])
+def test_a_pin_that_cannot_be_read_does_not_stop_the_query(control: Path, junk: str) -> None:
+    job = Job(control, GateSettings(rate=0.5))
+    job.step()
+    (pin,) = (job.store.folder / "pins").glob("*.json")
+    pin.with_name(f"{1:012d}.json").write_text(junk)
+    sample = LoadSample(1, job.clock(), 1.0, 1000, 10)
+    record = job.run.handle(BatchReport("q", sample, 990, threshold(0.01)))
+    assert record is not None
+    assert record.origin == "fail-closed"
+    assert record.plan.default == pytest.approx(0.01)
+
+
+def test_a_batch_is_handled_once(control: Path) -> None:
+    job = Job(control, GateSettings(hold=1))
+    job.steps(3)
+    sample = LoadSample(1, job.clock(), 1.0, 10, 10)
+    assert job.run.handle(BatchReport("q", sample, 0, threshold(1.0))) is None
+    assert [r.batch for r in Ledger(control, "g", "q").lines()] == [0, 1, 2]
+
+
+def test_rows_that_met_another_plan_than_the_pinned_are_booked_as_they_were(control: Path) -> None:
+    """The worker lost the folder after the pin was written, and failed open."""
+    job = Job(control, GateSettings(rate=0.5))
+    job.run.beat()
+    job.store.pin(0, OPEN)
+    sample = LoadSample(0, job.clock(), 1.0, 1000, 1000)
+    record = job.run.handle(BatchReport("q", sample, 0, threshold(1.0)))
+    assert record is not None
+    assert (record.plan, record.origin) == (KEEP_ALL, "fail-open")
+
+
+def test_an_empty_batch_has_no_threshold_and_its_pin_is_believed(control: Path) -> None:
+    job = Job(control, GateSettings(rate=0.5))
+    job.run.beat()
+    job.store.pin(0, OPEN)
+    record = job.run.handle(BatchReport("q", LoadSample(0, job.clock(), 0.1, 0, 0), 0, None))
+    assert record is not None
+    assert (record.plan, record.origin) == (Plan(0.5), "plan")
+
+
+def test_old_pins_are_pruned_on_the_way(control: Path) -> None:
+    job = Job(control, GateSettings(rate=0.5))
+    for batch in range(251):
+        job.store.pin(batch, OPEN)
+    sample = LoadSample(250, job.clock(), 1.0, 10, 10)
+    job.run.handle(BatchReport("q", sample, 0, threshold(1.0)))
+    assert job.store.pinned_batches() == list(range(50, 251))
+
+
+def test_the_snapshot_on_disk_is_the_controllers(control: Path) -> None:
+    job = Job(control, GateSettings(hold=1))
+    job.steps(5)
+    stored = json.loads((job.store.folder / "controller.json").read_text())
+    assert stored["batches"] == 5

@@ -1,0 +1,265 @@
+"""The control folder: pins that hold, files that are whole, books that survive a kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from headgate.errors import BadArgument, ControlFolderError
+from headgate.plan import KEEP_ALL, Plan
+from headgate.store.folder import (
+    check_gate_name,
+    claim_json,
+    open_control_folder,
+    read_json,
+    write_json,
+)
+from headgate.store.ledger import Ledger, Record, gates_in, queries_of
+from headgate.store.plans import HEARTBEAT_S, KEPT_PINS, LOOP_GONE_S, PinnedPlan, PlanStore
+from headgate.testing.clock import ManualClock
+
+OPEN = PinnedPlan(KEEP_ALL, "fail-open")
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def store(control: Path, clock: ManualClock) -> PlanStore:
+    return PlanStore(control, "g", "q", clock)
+
+
+# ------------------------------------------------------------------------------------------- pins
+
+
+def test_the_first_claim_wins_among_many_racing_tasks(control: Path) -> None:
+    PlanStore(control, "g", "q").beat()
+    start = threading.Barrier(16)
+
+    def task(number: int) -> Plan:
+        mine = PlanStore(control, "g", "q")
+        start.wait()
+        mine.publish(Plan(number / 100))  # the plan changes while the tasks race
+        return mine.pin(7, OPEN).plan
+
+    with ThreadPoolExecutor(16) as pool:
+        met = list(pool.map(task, range(1, 17)))
+    assert len({plan.digest for plan in met}) == 1
+    pinned = PlanStore(control, "g", "q").pinned(7)
+    assert pinned is not None
+    assert pinned.plan == met[0]
+
+
+def test_racing_claims_of_a_file_agree_and_leave_no_parts(tmp_path: Path) -> None:
+    path = tmp_path / "claim.json"
+    with ThreadPoolExecutor(16) as pool:
+        results = list(pool.map(lambda n: claim_json(path, {"n": n}), range(64)))
+    assert all(r == results[0] for r in results)
+    assert [p.name for p in tmp_path.iterdir()] == ["claim.json"]
+
+
+def test_a_replayed_batch_meets_the_plan_it_met_before(store: PlanStore, clock: ManualClock) -> None:
+    store.beat()
+    store.publish(Plan(0.25, {3: 1.0}))
+    first = store.pin(4, OPEN)
+    store.publish(Plan(0.9))
+    clock.sleep(10 * LOOP_GONE_S)  # the loop is gone by the time of the replay
+    assert store.pin(4, OPEN) == first == PinnedPlan(Plan(0.25, {3: 1.0}), "plan")
+
+
+def test_a_loop_that_is_gone_means_the_fallback_and_a_word_from_it_ends_that(
+    store: PlanStore, clock: ManualClock
+) -> None:
+    closed = PinnedPlan(Plan(0.01), "fail-closed")
+    store.publish(Plan(0.5))
+    assert store.pin(0, closed) == closed  # never heard of
+    store.beat()
+    assert store.pin(1, closed).origin == "plan"
+    clock.sleep(LOOP_GONE_S - HEARTBEAT_S)
+    assert store.pin(2, closed).origin == "plan"
+    clock.sleep(HEARTBEAT_S)
+    assert store.pin(3, closed) == closed
+    store.beat()
+    assert store.pin(4, closed).origin == "plan"
+    assert store.pin(3, OPEN) == closed  # what was pinned stays
+
+
+def test_before_any_plan_the_opening_holds(store: PlanStore) -> None:
+    store.beat()
+    assert store.pin(0, OPEN) == PinnedPlan(KEEP_ALL, "start")
+    store.publish_opening(Plan(0.2))
+    assert store.pin(1, OPEN) == PinnedPlan(Plan(0.2), "start")
+
+
+def test_pruning_keeps_recent_pins(store: PlanStore) -> None:
+    store.beat()
+    store.publish(Plan(0.5))
+    for batch in range(KEPT_PINS + 30):
+        store.pin(batch, OPEN)
+    store.prune(KEPT_PINS + 20)
+    assert store.pinned_batches() == list(range(20, KEPT_PINS + 30))
+    assert store.pinned(19) is None
+
+
+# ------------------------------------------------------------------------------------------ files
+
+
+def test_a_reader_never_sees_a_part_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "value.json"
+    write_json(path, [0] * 2000)
+    done = threading.Event()
+
+    def write() -> None:
+        for n in range(150):
+            write_json(path, [n] * 2000)
+        done.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    reads = 0
+    while not done.is_set() or reads == 0:
+        value = read_json(path)
+        assert len(value) == 2000
+        assert len(set(value)) == 1
+        reads += 1
+    writer.join()
+    assert [p.name for p in tmp_path.iterdir()] == ["value.json"]
+
+
+def test_a_write_that_fails_leaves_the_old_value_and_no_part(tmp_path: Path) -> None:
+    path = tmp_path / "value.json"
+    write_json(path, 1)
+    with pytest.raises(TypeError):
+        write_json(path, {"not json": object()})
+    assert read_json(path) == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["value.json"]
+
+
+def test_no_file_is_none_and_a_folder_below_a_file_is_an_error(tmp_path: Path) -> None:
+    assert read_json(tmp_path / "none.json") is None
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(OSError, match="file"):
+        read_json(tmp_path / "file" / "value.json")
+
+
+def test_the_control_folder_is_made_and_tried(tmp_path: Path) -> None:
+    folder = open_control_folder(tmp_path / "a" / "b")
+    assert folder.is_dir()
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}"])
+def test_paths_are_taken_as_spark_writes_them(tmp_path: Path, form: str) -> None:
+    assert open_control_folder(form.format(tmp_path / "c")) == tmp_path / "c"
+
+
+@pytest.mark.parametrize(
+    "url", ["s3://bucket/x", "s3a://b/x", "gs://b/x", "hdfs://n/x", "dbfs:/x", "abfss://c@a/x"]
+)
+def test_an_object_store_is_refused_with_what_to_do(url: str) -> None:
+    with pytest.raises(ControlFolderError, match=r"(?s)object stores.*mount"):
+        open_control_folder(url)
+
+
+def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ControlFolderError, match="cannot be written"):
+        open_control_folder(tmp_path / "file" / "control")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_permission_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(ControlFolderError, match="Permission denied"):
+            open_control_folder(tmp_path / "control")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", "-x", ".x", "a" * 65, "ä", "a b", None, 3])
+def test_a_gate_name_must_do_for_a_folder_and_a_metric(name: object) -> None:
+    with pytest.raises(BadArgument, match="gate name"):
+        check_gate_name(name)  # type: ignore[arg-type]
+
+
+def test_good_gate_names_pass() -> None:
+    assert [check_gate_name(n) for n in ("a", "clicks.v2_x-1", "9")] == ["a", "clicks.v2_x-1", "9"]
+
+
+# ----------------------------------------------------------------------------------------- ledger
+
+
+def _record(batch: int, **other: object) -> Record:
+    given = {"arrived": 100, "kept": 40, "shed": 60, "plan": Plan(0.4, {9: 1.0}, {9: "high"})}
+    return Record(gate="g", query="q", batch=batch, **{**given, **other})  # type: ignore[arg-type]
+
+
+def test_records_come_back_as_they_were_written(control: Path) -> None:
+    ledger = Ledger(control, "g", "q")
+    record = _record(
+        3, delay_s=1.5, backlog=7, parts_ms={"addBatch": 9}, offsets=[{"endOffset": {"t": {"0": 5}}}],
+        groups={"1": 10}, why="because", state="shedding", started_at=1.5, duration_s=0.7,
+    )  # fmt: skip
+    ledger.append(record)
+    assert ledger.records() == {3: record}
+    assert ledger.records()[3].plan.labels == {9: "high"}
+    assert gates_in(control) == ["g"]
+    assert queries_of(control, "g") == ["q"]
+
+
+def test_an_unused_folder_has_no_gates_and_an_empty_ledger(control: Path) -> None:
+    assert gates_in(control) == []
+    assert queries_of(control, "g") == []
+    assert Ledger(control, "g", "q").records() == {}
+
+
+def _segments(control: Path) -> list[Path]:
+    return sorted(control.rglob("*.jsonl"))
+
+
+@pytest.mark.parametrize("cut", [1, 20, 200])
+def test_a_torn_last_line_costs_its_record_and_no_other(control: Path, cut: int) -> None:
+    ledger = Ledger(control, "g", "q")
+    for batch in range(3):
+        ledger.append(_record(batch))
+    (path,) = _segments(control)
+    path.write_bytes(path.read_bytes()[:-cut])  # killed while it appended
+    survived = [0, 1, 2] if cut == 1 else [0, 1]  # only the line's end was missing
+    assert sorted(ledger.records()) == survived
+    ledger.append(_record(3))
+    assert sorted(ledger.records()) == [*survived, 3]
+
+
+def test_a_batch_recorded_twice_counts_once_and_the_last_wins(control: Path) -> None:
+    ledger = Ledger(control, "g", "q")
+    for record in (_record(1), _record(0), _record(1, kept=41, shed=59)):
+        ledger.append(record)
+    assert [r.batch for r in ledger.lines()] == [1, 0, 1]
+    assert list(ledger.records()) == [0, 1]
+    assert ledger.records()[1].kept == 41
+
+
+def test_a_long_run_is_in_several_files(control: Path) -> None:
+    ledger = Ledger(control, "g", "q")
+    for batch in (0, 4999, 5000, 12_345):
+        ledger.append(_record(batch))
+    assert [p.name for p in _segments(control)] == [
+        "00000000.jsonl", "00000001.jsonl", "00000002.jsonl",
+    ]  # fmt: skip
+    assert list(ledger.records()) == [0, 4999, 5000, 12_345]
+
+
+def test_lines_are_json_that_people_can_read(control: Path) -> None:
+    Ledger(control, "g", "q").append(_record(5))
+    (path,) = _segments(control)
+    value = json.loads(path.read_text())
+    assert value["digest"] == _record(5).plan.digest
+    assert (value["arrived"], value["kept"], value["shed"]) == (100, 40, 60)
