@@ -6,32 +6,33 @@ import json
 import sys
 from pathlib import Path
 
-from pyspark.sql import SparkSession
 
-import headgate as hg
-from headgate.store.audit import audit
+def main(folder: Path) -> None:
+    from pyspark.sql import SparkSession
 
-folder = Path(sys.argv[1])
-builder = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2")
-spark = builder.config("spark.ui.enabled", "false").getOrCreate()
-assert type(spark).__module__.startswith("pyspark.sql.connect."), type(spark)
-stream = spark.readStream.schema("id bigint, route string").option("maxFilesPerTrigger", 1)
-frame = stream.json(str(folder / "in"))
-frame = frame.transform(hg.gate("first", rate=0.5, keep="route = 'r0'", control=folder / "control"))
-policy = hg.GroupRates("route", {"r1": 0.5})
-frame = frame.transform(hg.gate("second", hold="1 hour", policy=policy, control=folder / "control"))
-writer = frame.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
-query = writer.option("path", str(folder / "out")).trigger(availableNow=True).start()
-query.awaitTermination()
+    import headgate as hg
+    from headgate.spark.loop import ControlLoop
+    from headgate.store.audit import audit
 
-from headgate.spark.loop import ControlLoop  # noqa: E402
+    builder = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2")
+    spark = builder.getOrCreate()
+    assert type(spark).__module__.startswith("pyspark.sql.connect."), type(spark)
+    control = folder / "control"
+    stream = spark.readStream.schema("id bigint, route string").option("maxFilesPerTrigger", 1)
+    frame = stream.json(str(folder / "in"))
+    frame = frame.transform(hg.gate("first", rate=0.5, keep="route = 'r0'", control=control))
+    policy = hg.GroupRates("route", {"r1": 0.5})
+    frame = frame.transform(hg.gate("second", hold="1 hour", policy=policy, control=control))
+    writer = frame.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
+    query = writer.option("path", str(folder / "out")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    ControlLoop.of(spark).drain()
+    batch = spark.read.schema("id bigint, route string").json(str(folder / "in"))
+    again = batch.transform(hg.gate("first", rate=0.5)).count()
+    rows = spark.read.parquet(str(folder / "out")).count()
+    audits = [a.to_json() for a in audit(control)]
+    print(json.dumps({"audits": audits, "rows": rows, "batch": again}))
 
-ControlLoop.of(spark).drain()
-batch = spark.read.schema("id bigint, route string").json(str(folder / "in"))
-again = batch.transform(hg.gate("first", rate=0.5)).count()
-rows = spark.read.parquet(str(folder / "out")).count()
-print(
-    json.dumps(
-        {"audits": [a.to_json() for a in audit(folder / "control")], "rows": rows, "batch": again}
-    )
-)
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

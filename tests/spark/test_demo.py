@@ -47,14 +47,14 @@ def control(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def result(spark: SparkSession, control: Path, tmp_path_factory: pytest.TempPathFactory) -> DemoResult:
-    demo = Demo(seconds=6.0, load=2.0, capacity=1000.0, workload=Workload(roads=5))
+    demo = Demo(target="30 seconds", seconds=6.0, load=2.0, capacity=1000.0, workload=Workload(roads=5))
     return demo.run(spark, control, tmp_path_factory.mktemp("demo-scratch"))
 
 
 def test_the_json_has_every_figure(result: DemoResult) -> None:
     value = result.to_json()
     assert {"target_s", "capacity_rows_s", "load", "ungated", "gated"} <= value.keys()
-    assert (value["target_s"], value["capacity_rows_s"], value["load"]) == (2.0, 1000, 2.0)
+    assert (value["target_s"], value["capacity_rows_s"], value["load"]) == (30.0, 1000, 2.0)
     for side in (value["ungated"], value["gated"]):
         assert side.keys() >= SIDE
         assert side["batches"] > 0
