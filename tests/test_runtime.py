@@ -41,7 +41,7 @@ class Job:
 
     def step(self, arrived: int = 50_000, counts: Mapping[int, int] | None = None) -> Record | None:
         """One batch as Spark would run it: pin, filter, report."""
-        self.run.beat()
+        self.store.beat()
         plan = self.store.pin(self.batch, OPEN).plan
         kept = round(arrived * plan.default)
         sample = LoadSample(self.batch, self.clock(), 0.25 + 0.75e-4 * kept, arrived, kept)
@@ -180,7 +180,6 @@ def test_a_folder_that_vanishes_does_not_stop_the_query(control: Path, how: str)
             shutil.rmtree(control, ignore_errors=True)
         sample = LoadSample(batch, job.clock(), 4.0, 50_000, 50_000)
         record = job.run.handle(BatchReport("q", sample, 0, threshold(1.0)))
-        job.run.beat()
         job.run.refresh()
         job.clock.sleep(4)
         assert record is not None
@@ -211,7 +210,7 @@ def test_a_batch_is_handled_once(control: Path) -> None:
 def test_rows_that_met_another_plan_than_the_pinned_are_booked_as_they_were(control: Path) -> None:
     """The worker lost the folder after the pin was written, and failed open."""
     job = Job(control, GateSettings(rate=0.5))
-    job.run.beat()
+    job.store.beat()
     job.store.pin(0, OPEN)
     sample = LoadSample(0, job.clock(), 1.0, 1000, 1000)
     record = job.run.handle(BatchReport("q", sample, 0, threshold(1.0)))
@@ -221,7 +220,7 @@ def test_rows_that_met_another_plan_than_the_pinned_are_booked_as_they_were(cont
 
 def test_an_empty_batch_has_no_threshold_and_its_pin_is_believed(control: Path) -> None:
     job = Job(control, GateSettings(rate=0.5))
-    job.run.beat()
+    job.store.beat()
     job.store.pin(0, OPEN)
     record = job.run.handle(BatchReport("q", LoadSample(0, job.clock(), 0.1, 0, 0), 0, None))
     assert record is not None
@@ -242,3 +241,12 @@ def test_the_snapshot_on_disk_is_the_controllers(control: Path) -> None:
     job.steps(5)
     stored = json.loads((job.store.folder / "controller.json").read_text())
     assert stored["batches"] == 5
+
+
+def test_empty_batches_do_not_use_up_the_opening(control: Path) -> None:
+    job = Job(control, GateSettings(hold=1), start=0.1)
+    assert job.current == Plan(0.1)
+    job.step(arrived=0)
+    assert job.current == Plan(0.1), "no rows have come yet"
+    job.step(arrived=100)
+    assert job.current == Plan(1.0), "they fit"

@@ -263,3 +263,25 @@ def test_lines_are_json_that_people_can_read(control: Path) -> None:
     value = json.loads(path.read_text())
     assert value["digest"] == _record(5).plan.digest
     assert (value["arrived"], value["kept"], value["shed"]) == (100, 40, 60)
+
+
+def test_a_batch_waits_shortly_for_a_plan_that_is_on_its_way(control: Path) -> None:
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            PlanStore(control, "g", "q").publish(Plan(0.25), after=4)
+
+    store = PlanStore(control, "g", "q", sleep=sleep)
+    store.beat()
+    store.publish(Plan(1.0), after=3)
+    fallback = PinnedPlan(Plan(1.0), "fail-open")
+    assert store.pin(4, fallback).plan == Plan(1.0)
+    assert not slept, "the plan of batch 4 is there"
+    assert store.pin(5, fallback).plan == Plan(0.25), "batch 4 had just ended"
+    slept.clear()
+    assert store.pin(9, fallback).plan == Plan(0.25)
+    assert not slept, "a loop that is further behind is not waited for"
+    assert store.pin(6, fallback).plan == Plan(0.25)
+    assert 0 < sum(slept) < 0.3, "and nothing is waited for long"

@@ -72,6 +72,7 @@ class GateRun:
         if not self._warm:
             self._budget = Budget(min(spec.start, self._budget.keep), self._budget.state)
         self.last_batch = -1
+        self._opened = False
         self._publish()
 
     def _build(self, snapshot: Mapping[str, Any] | None) -> Controller:
@@ -123,16 +124,9 @@ class GateRun:
 
     def _publish(self) -> None:
         try:
-            self._store.publish(self.plan())
+            self._store.publish(self.plan(), after=self.last_batch)
         except OSError as error:
             log.warning("%s: the plan cannot be written (%s)", self, error)
-
-    def beat(self) -> None:
-        """Say that this loop is alive."""
-        try:
-            self._store.beat()
-        except OSError as error:
-            log.warning("%s: no heartbeat can be written (%s)", self, error)
 
     def handle(self, report: BatchReport) -> Record | None:
         """One batch is over: decide, publish, record. None for a batch already handled."""
@@ -143,7 +137,11 @@ class GateRun:
         self.refresh()
         self._concept = Concept(report.counts, sample.arrived, self.spec.keys)
         state = self._budget.state
-        self._budget = self._controller.decide(sample)
+        budget = self._controller.decide(sample)
+        # An empty first batch says nothing: the opening budget is for the first rows.
+        self._opened = self._opened or sample.arrived > 0
+        if self._opened:
+            self._budget = budget
         self._publish()
         if self._budget.state != state:
             log.info("%s: %s -> %s (%s)", self, state, self._budget.state, self._budget.why)
@@ -156,6 +154,12 @@ class GateRun:
         except OSError as error:
             log.warning("%s: batch %d is not in the ledger (%s)", self, sample.batch_id, error)
         return record
+
+    def pass_over(self, batch: int) -> None:
+        """A batch ended that had nothing for this gate: the plan holds for the next one too."""
+        if batch > self.last_batch:
+            self.last_batch = batch
+            self._publish()
 
     def _record(self, report: BatchReport) -> Record:
         sample = report.sample

@@ -80,9 +80,11 @@ def demo(
     if as_json:
         print_json({**result.to_json(), "plot": picture, "control": str(control)})
         return
-    from headgate.demo.report import result_table
+    from headgate.demo.report import headline, result_table
 
-    Console().print(result_table(result))
+    out_console = Console(highlight=False)
+    out_console.print(headline(result), soft_wrap=True)
+    out_console.print(result_table(result))
     if picture:
         click.echo(f"The picture: {picture}")
     click.echo(f"Every batch: headgate ledger show {control} --gate demo")

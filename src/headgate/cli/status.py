@@ -14,7 +14,6 @@ from headgate.cli.folders import existing
 from headgate.cli.plumbing import json_option, print_json
 from headgate.cli.set import target_text
 from headgate.cli.tables import console, table
-from headgate.store.folder import read_json
 from headgate.store.ledger import Ledger, gates_in, queries_of
 from headgate.store.plans import LOOP_GONE_S, PlanStore
 from headgate.store.settings_file import SettingsFile
@@ -54,14 +53,14 @@ def status(control: str, as_json: bool) -> None:
 
 def _gate(folder: Path, name: str, now: float) -> dict[str, Any]:
     settings = SettingsFile(folder, name).effective()
-    beat = read_json(folder / "gates" / name / "heartbeat.json")
+    age = PlanStore(folder, name, "-", clock=lambda: now).heartbeat_age()
     return {
         "gate": name,
         "mode": settings.mode,
         "target": target_text(settings),
         "target_s": settings.target_s,
         "settings": settings.to_json(),
-        "heartbeat_age_s": None if beat is None else round(max(0.0, now - float(beat["at"])), 3),
+        "heartbeat_age_s": None if age is None else round(max(0.0, age), 3),
         "queries": [_query(folder, name, query) for query in queries_of(folder, name)],
     }
 

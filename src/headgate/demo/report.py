@@ -14,7 +14,7 @@ from rich.text import Text
 from headgate.demo.batches import Batch, Side
 from headgate.demo.run import DemoResult
 
-__all__ = ["LiveReport", "batch_line", "result_table"]
+__all__ = ["LiveReport", "batch_line", "headline", "result_table"]
 
 #: Characters that stand for the target, and for the longest bar.
 _TARGET, _LONGEST = 10, 32
@@ -64,6 +64,8 @@ class LiveReport:
         """A heading."""
         self._stage, self._began, self._length = text, time.monotonic(), seconds
         self._target_s = target_s
+        if self._console.is_terminal:
+            self._live.update(Text(), refresh=True)
         self._console.print(Text(f"\n{text}", "bold"), soft_wrap=True)
 
     def note(self, text: str) -> None:
@@ -84,13 +86,18 @@ class LiveReport:
         self._live.update(lines.append(clock), refresh=True)
 
 
+def headline(result: DemoResult) -> Text:
+    """What was compared, in a line."""
+    return Text(
+        f"\n{result.rows_per_second:,} rows/s into a query that sustains "
+        f"{result.capacity_rows_s:,.0f} ({result.load:.1f} times), target {result.target_s:g} s a batch",
+        "bold",
+    )
+
+
 def result_table(result: DemoResult) -> Table:
     """Both sides beside each other."""
-    title = (
-        f"{result.rows_per_second:,} rows/s into a query that sustains "
-        f"{result.capacity_rows_s:,.0f} ({result.load:.1f} times), target {result.target_s:g} s a batch"
-    )
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
     table.add_column("without a gate", justify="right")
     table.add_column("with a gate", justify="right")

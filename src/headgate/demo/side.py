@@ -32,6 +32,8 @@ class Runner:
     def run(self, rows: DataFrame, checkpoint: Path, leave_if_sustained: bool = False) -> Side:
         """Run for the time, and then until the batch that is running ends or is over the target.
 
+        One batch with rows is waited for in any case.
+
         So every batch counted is known to be inside or outside. One that is cut short counts as
         outside, with its duration and delay so far; both are lower bounds.
         """
@@ -50,12 +52,14 @@ class Runner:
                 running = watch.running(now)
                 self.progress.tick(running)
                 if now - side.began_at >= self.seconds:
-                    if running is None or (last is not None and running.number > last):
-                        break
-                    last = running.number
-                    if running.duration_s > self.target_s:
+                    over = running is not None and running.duration_s > self.target_s
+                    if over:
                         cut = running
                         break
+                    later = running is None or (last is not None and running.number > last)
+                    if later and side.batches:
+                        break
+                    last = running.number if running is not None else last
                 time.sleep(0.2)
         finally:
             query.stop()

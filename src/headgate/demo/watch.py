@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -64,6 +65,7 @@ class Watch:
         self, query: StreamingQuery, trigger_s: float, rows_per_second: int | None = None
     ) -> None:
         self._query, self._trigger_s, self._rate = query, trigger_s, rows_per_second
+        self._began = time.time()
         self._seen = -1
         self._last: Mapping[str, Any] | None = None
         self.batches: list[Batch] = []
@@ -88,21 +90,27 @@ class Watch:
 
     def running(self, now: float) -> Batch | None:
         """The batch that is running, as far as it has come; None between batches."""
-        if self._last is None or not self._query.status["isTriggerActive"]:
+        if not self._query.status["isTriggerActive"]:
             return None
+        if self._last is None:
+            return _so_far(0, self._began, self._began, now)
         started = datetime.fromisoformat(str(self._last["timestamp"])).timestamp()
         ended = started + int(self._last["durationMs"]["triggerExecution"]) / 1000.0
         # The next batch begins at the next multiple of the interval, or at once if that is over.
         tick = (math.floor(started / self._trigger_s) + 1) * self._trigger_s
         began = max(ended, tick)
         until = self.batches[-1].until if self.batches else began
-        return Batch(
-            number=self._seen + 1,
-            started_at=began,
-            duration_s=max(0.0, now - began),
-            delay_s=max(0.0, now - until),
-            arrived=0,
-            kept=0,
-            until=until,
-            running=True,
-        )
+        return _so_far(self._seen + 1, began, until, now)
+
+
+def _so_far(number: int, began: float, oldest: float, now: float) -> Batch:
+    return Batch(
+        number=number,
+        started_at=began,
+        duration_s=max(0.0, now - began),
+        delay_s=max(0.0, now - oldest),
+        arrived=0,
+        kept=0,
+        until=oldest,
+        running=True,
+    )

@@ -131,14 +131,17 @@ class ControlLoop:
         progress = json.loads(text)
         query, batch = str(progress["id"]), int(progress["batchId"])
         self._seen[query] = max(batch, self._seen.get(query, -1))
-        for gate, report in reports_in(progress).items():
+        reports = reports_in(progress)
+        for (gate, of), run in self._runs.items():
+            if of == query and gate not in reports:
+                run.pass_over(batch)
+        for gate, report in reports.items():
             spec = self._specs.get(gate)
             if spec is None:
                 continue
-            run = self._runs.get((gate, query))
-            if run is None:
-                run = self._runs[(gate, query)] = GateRun(spec, query)
-            run.handle(report)
+            if (gate, query) not in self._runs:
+                self._runs[(gate, query)] = GateRun(spec, query)
+            self._runs[(gate, query)].handle(report)
 
     def on_terminated(self, query: str) -> None:
         """The last word of a query that ended."""

@@ -21,6 +21,9 @@ __all__ = ["HEARTBEAT_S", "LOOP_GONE_S", "PinnedPlan", "PlanStore"]
 HEARTBEAT_S = 2.0
 #: After so long without a word the loop is taken for gone, and the gate fails open or closed.
 LOOP_GONE_S = 20.0
+#: How long a batch waits for the plan that its predecessor's report is about to bring.
+PLAN_WAIT_S = 0.15
+_WAIT_STEP_S = 0.01
 #: Pins of settled batches that are kept for a checkpoint that someone rolls back.
 KEPT_PINS = 200
 
@@ -48,15 +51,21 @@ class PlanStore:
     """The plans of one gate in one query."""
 
     def __init__(
-        self, control: Path, gate: str, query: str, clock: Callable[[], float] = time.time
+        self,
+        control: Path,
+        gate: str,
+        query: str,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._gate_folder = control / "gates" / gate
         self.folder = self._gate_folder / "queries" / query
-        self._clock = clock
+        self._clock, self._sleep = clock, sleep
 
-    def publish(self, plan: Plan) -> None:
-        """Let this plan hold for every batch that has not been pinned yet."""
-        write_json(self.folder / "plan.json", {"plan": plan.to_json(), "at": self._clock()})
+    def publish(self, plan: Plan, after: int = -1) -> None:
+        """Let this plan hold for every batch not pinned yet; `after` is the last batch it knows of."""
+        value = {"plan": plan.to_json(), "after": after, "at": self._clock()}
+        write_json(self.folder / "plan.json", value)
 
     def publish_opening(self, plan: Plan) -> None:
         """The plan for a query of this gate that has none of its own yet."""
@@ -67,14 +76,34 @@ class PlanStore:
         value = read_json(self.folder / "plan.json")
         return None if value is None else Plan.from_json(value["plan"])
 
+    def _await_plan(self, batch: int) -> Plan | None:
+        """The plan that holds, after a short wait if the report of the batch before is on its way.
+
+        Batches that follow each other without a pause race the loop: Spark reports the end of one
+        while it plans the next. Only a loop that is exactly one report behind is waited for.
+        """
+        path = self.folder / "plan.json"
+        value = read_json(path)
+        waited = 0.0
+        while value is not None and value["after"] == batch - 2 and batch > 1 and waited < PLAN_WAIT_S:
+            self._sleep(_WAIT_STEP_S)
+            waited += _WAIT_STEP_S
+            value = read_json(path)
+        return None if value is None else Plan.from_json(value["plan"])
+
+    def heartbeat_age(self) -> float | None:
+        """Seconds since the control loop last said that it is alive; None if it never did."""
+        value = read_json(self._gate_folder / "heartbeat.json")
+        return None if value is None else self._clock() - float(value["at"])
+
     def beat(self) -> None:
         """Say that the control loop is alive."""
         write_json(self._gate_folder / "heartbeat.json", {"at": self._clock()})
 
     def loop_alive(self) -> bool:
         """Whether the control loop said so lately."""
-        value = read_json(self._gate_folder / "heartbeat.json")
-        return value is not None and self._clock() - float(value["at"]) < LOOP_GONE_S
+        age = self.heartbeat_age()
+        return age is not None and age < LOOP_GONE_S
 
     def _pin_path(self, batch: int) -> Path:
         return self.folder / "pins" / f"{batch:012d}.json"
@@ -94,7 +123,7 @@ class PlanStore:
             return before
         chosen = fallback
         if self.loop_alive():
-            plan = self.current()
+            plan = self._await_plan(batch)
             origin = "plan"
             if plan is None:
                 opening = read_json(self._gate_folder / "opening.json")
