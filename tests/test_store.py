@@ -271,11 +271,11 @@ def test_a_batch_waits_shortly_for_a_plan_that_is_on_its_way(control: Path) -> N
     def sleep(seconds: float) -> None:
         slept.append(seconds)
         if len(slept) == 3:
-            PlanStore(control, "g", "q").publish(Plan(0.25), after=4)
+            PlanStore(control, "g", "q").publish(Plan(0.25), after=4, urgent_s=0.0)
 
     store = PlanStore(control, "g", "q", sleep=sleep)
     store.beat()
-    store.publish(Plan(1.0), after=3)
+    store.publish(Plan(1.0), after=3, urgent_s=0.0)
     fallback = PinnedPlan(Plan(1.0), "fail-open")
     assert store.pin(4, fallback).plan == Plan(1.0)
     assert not slept, "the plan of batch 4 is there"
@@ -285,3 +285,23 @@ def test_a_batch_waits_shortly_for_a_plan_that_is_on_its_way(control: Path) -> N
     assert not slept, "a loop that is further behind is not waited for"
     assert store.pin(6, fallback).plan == Plan(0.25)
     assert 0 < sum(slept) < 0.3, "and nothing is waited for long"
+
+
+def test_an_idle_gate_waits_only_after_a_long_batch(control: Path) -> None:
+    clock = ManualClock()
+    slept: list[float] = []
+    store = PlanStore(control, "g", "q", clock, slept.append)
+    fallback = PinnedPlan(Plan(1.0), "fail-open")
+    store.beat()
+    store.publish(Plan(1.0), after=3, urgent_s=0.5)
+    clock.sleep(0.4)
+    store.pin(5, fallback)
+    assert not slept
+    store.publish(Plan(1.0), after=4, urgent_s=0.5)
+    clock.sleep(0.6)
+    store.pin(6, fallback)
+    assert slept
+    slept.clear()
+    store.publish(Plan(0.5), after=5, urgent_s=None)
+    store.pin(7, fallback)
+    assert not slept, "a fixed rate has nothing to wait for"

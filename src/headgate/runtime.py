@@ -122,9 +122,15 @@ class GateRun:
             return KEEP_ALL
         return self.spec.policy.plan(self._budget, self._concept)
 
+    def _urgent_s(self) -> float | None:
+        """How long a batch must last before the plan that follows it is worth waiting for."""
+        if self.settings.mode != "shed" or self.settings.target_s is None:
+            return None
+        return 0.0 if self._budget.keep < 1.0 else 0.5 * self.settings.target_s
+
     def _publish(self) -> None:
         try:
-            self._store.publish(self.plan(), after=self.last_batch)
+            self._store.publish(self.plan(), self.last_batch, self._urgent_s())
         except OSError as error:
             log.warning("%s: the plan cannot be written (%s)", self, error)
 

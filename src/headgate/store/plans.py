@@ -62,9 +62,13 @@ class PlanStore:
         self.folder = self._gate_folder / "queries" / query
         self._clock, self._sleep = clock, sleep
 
-    def publish(self, plan: Plan, after: int = -1) -> None:
-        """Let this plan hold for every batch not pinned yet; `after` is the last batch it knows of."""
-        value = {"plan": plan.to_json(), "after": after, "at": self._clock()}
+    def publish(self, plan: Plan, after: int = -1, urgent_s: float | None = None) -> None:
+        """Let this plan hold for every batch not pinned yet.
+
+        `after` is the last batch that it knows of; if the batch after that one lasts longer than
+        `urgent_s`, the next plan is worth waiting for.
+        """
+        value = {"plan": plan.to_json(), "after": after, "urgent_s": urgent_s, "at": self._clock()}
         write_json(self.folder / "plan.json", value)
 
     def publish_opening(self, plan: Plan) -> None:
@@ -80,16 +84,22 @@ class PlanStore:
         """The plan that holds, after a short wait if the report of the batch before is on its way.
 
         Batches that follow each other without a pause race the loop: Spark reports the end of one
-        while it plans the next. Only a loop that is exactly one report behind is waited for.
+        while it plans the next. Only a loop that is exactly one report behind is waited for, and
+        only if that report may change much.
         """
         path = self.folder / "plan.json"
         value = read_json(path)
         waited = 0.0
-        while value is not None and value["after"] == batch - 2 and batch > 1 and waited < PLAN_WAIT_S:
+        while value is not None and waited < PLAN_WAIT_S and self._worth_waiting(value, batch):
             self._sleep(_WAIT_STEP_S)
             waited += _WAIT_STEP_S
             value = read_json(path)
         return None if value is None else Plan.from_json(value["plan"])
+
+    def _worth_waiting(self, value: dict[str, Any], batch: int) -> bool:
+        urgent = value["urgent_s"]
+        one_behind = value["after"] == batch - 2 and batch > 1
+        return one_behind and urgent is not None and self._clock() - value["at"] >= urgent
 
     def heartbeat_age(self) -> float | None:
         """Seconds since the control loop last said that it is alive; None if it never did."""
