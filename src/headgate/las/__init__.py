@@ -8,7 +8,7 @@ from headgate.las.baselines import BaseLine, FullKnowledge, StrawMan
 from headgate.las.bound import clairvoyant_bound
 from headgate.las.messages import Delta, Pair
 from headgate.las.operator import LasOperator
-from headgate.las.price import Price
+from headgate.las.price import Price, PriceRule
 from headgate.las.price_shedder import PriceShedder, PriceShedding
 from headgate.las.settings import LasSettings
 from headgate.las.shedder import LoadShedder
@@ -28,6 +28,7 @@ __all__ = [
     "LoadShedder",
     "Pair",
     "Price",
+    "PriceRule",
     "PriceShedder",
     "PriceShedding",
     "Shedder",

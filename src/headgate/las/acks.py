@@ -25,9 +25,10 @@ class Ack:
 class AckingOperator:
     """The operator's side of `PriceShedder`.
 
-    It replaces both of LAS's messages: the matrices, because the shedder learns from durations itself, and
-    the Delta, because every acknowledgement corrects C-hat. A Delta waits behind the backlog that it shall
-    reveal, and comes only with new matrices; an acknowledgement comes with every 16th tuple.
+    It replaces both of LAS's messages: the matrices, because the shedder learns from durations
+    itself, and the Delta, because every acknowledgement corrects C-hat. A Delta waits behind the
+    backlog that it shall reveal, and comes only with new matrices; an acknowledgement comes with
+    every 16th tuple.
 
     >>> operator = AckingOperator(every=2)
     >>> operator.update(0.5, completed_s=0.5), operator.update(0.25, completed_s=0.75)
@@ -36,7 +37,9 @@ class AckingOperator:
 
     def __init__(self, every: int = 16) -> None:
         if every < 1:
-            raise BadArgument(f"every={every!r}: acknowledge every 1 or more tuples (16 is a good choice)")
+            raise BadArgument(
+                f"every={every!r}: acknowledge every 1 or more tuples (16 is a good choice)"
+            )
         self._every = every
         self._since: list[float] = []
         self.executed = 0

@@ -16,7 +16,9 @@ class BaseLine(Shedder):
 
     def __init__(self, share: float, seed: int = 0) -> None:
         if not share <= 1:
-            raise BadArgument(f"share={share!r}: the share to drop is at most 1; below 0 nothing is dropped")
+            raise BadArgument(
+                f"share={share!r}: the share to drop is at most 1; below 0 nothing is dropped"
+            )
         self._keep = 1.0 - max(0.0, share)
         self._seed, self._seen = check_seed(seed), 0
 
@@ -48,9 +50,10 @@ class StrawMan(Shedder):
 class FullKnowledge(Shedder):
     """LAS with an oracle's durations: the best that a blind queue check can do.
 
-    Theorem 4 calls it optimal among online algorithms. It is not: it never looks at what the tuple at
-    hand costs, and a price on that drops 40 % fewer (see `PriceShedder`). For 100, 1, 1, ... (101 tuples,
-    one a millisecond, tau = 0) it drops 99 tuples where "drop what costs more than 10" drops one.
+    Theorem 4 calls it optimal among online algorithms. It is not: it never looks at what the tuple
+    at hand costs, and a price on that drops 40 % fewer (see `PriceShedder`). For 100, 1, 1, ... (101
+    tuples, one a millisecond, tau = 0) it drops 99 tuples where "drop what costs more than 10" drops
+    one.
     """
 
     def __init__(self, target: LatencyTarget) -> None:

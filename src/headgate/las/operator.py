@@ -17,13 +17,14 @@ __all__ = ["LasOperator"]
 class LasOperator:
     """Las-2020, Section 3.3, Listing 3.1 and Figure 2: the states START and STABILIZING.
 
-    Every `window` executed tuples it compares W/F with the snapshot taken before (Eq. 1); if the relative
-    change eta is at most `stability`, the matrices go to the load shedder and learning begins anew.
+    Every `window` executed tuples it compares W/F with the snapshot taken before (Eq. 1); if the
+    relative change eta is at most `stability`, the matrices go to the load shedder and learning
+    begins anew.
 
     Departures, each measured: C, which the listing uses and never sets, is the instant at which the
-    tuple completed, so it holds idle time as well and includes the tuple itself, as C-hat does. Ratios of
-    empty cells count as 0 in Eq. 1; as 0/0 they would stop every send for skewed streams. The test
-    runs before the tuple is added, as printed.
+    tuple completed, so it holds idle time as well and includes the tuple itself, as C-hat does.
+    Ratios of empty cells count as 0 in Eq. 1; as 0/0 they would stop every send for skewed streams.
+    The test runs before the tuple is added, as printed.
     """
 
     def __init__(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from headgate.errors import BadArgument
 
-__all__ = ["Price", "PriceRule"]
+__all__ = ["BALANCED", "Price", "PriceRule"]
 
 #: The dearest cost seen counts less by this with every tuple, so that a price can come down from it.
 _FORGET = 0.9999
@@ -19,30 +20,58 @@ _LOWEST = 1e-3
 class PriceRule:
     """How a price becomes a chance, and how the queue moves it.
 
-    A tuple of cost w is kept with chance ``min(1, (level / w) ** gamma)``, at least `floor`, where
-    ``level = theta * exp(kp * x)``, ``x = clip((tau - q) / tau, -2, 1)``, and theta moves by ``exp(ki * x)``
-    with every tuple. `gamma` = inf is the hard price: all or nothing.
+    With ``level = theta * exp(kp * x)``, ``x = clip((tau - q) / tau, -2, 1)``, a tuple of cost w is kept
+
+    - "hard": if ``w <= level``. The fewest drops; but dear keys vanish, and no weight brings them back.
+    - "soft": with chance ``min(1, (level / w) ** gamma)``. Every key stays visible; more drops.
+    - "balanced": with chance ``min(1, sqrt(spread / (w / level - 1)))``. Of all rules that keep the same
+      work, it has the least ``drops + spread * variance of the weighted count``: set the derivative of
+      ``sum((1 - p) + spread * (1/p - 1) + w p / level)`` to 0. `spread` = 0 would be the hard price.
+
+    theta moves by ``exp(ki * x)`` with every tuple. No rule here is in the papers.
     """
 
+    shape: Literal["hard", "soft", "balanced"] = "balanced"
     gamma: float = 1.0
+    spread: float = 0.005
     kp: float = 0.3
     ki: float = 0.01
-    floor: float = 0.0
 
     def __post_init__(self) -> None:
-        if not self.gamma > 0 or not self.kp >= 0 or not self.ki > 0:
-            raise BadArgument(
-                f"gamma={self.gamma!r}, kp={self.kp!r}, ki={self.ki!r}: gamma > 0 (1 is soft, inf hard), "
-                "kp >= 0, ki > 0"
-            )
-        if not 0 <= self.floor < 1:
-            raise BadArgument(f"floor={self.floor!r}: the least chance of any tuple, 0 <= floor < 1")
+        if self.shape not in ("hard", "soft", "balanced"):
+            raise BadArgument(f"shape={self.shape!r}: one of 'hard', 'soft', 'balanced'")
+        for name, value, legal in (
+            ("gamma", self.gamma, self.gamma > 0), ("spread", self.spread, self.spread > 0),
+            ("kp", self.kp, self.kp >= 0), ("ki", self.ki, self.ki > 0),
+        ):  # fmt: skip
+            if not legal or math.isinf(value):
+                raise BadArgument(f"{name}={value!r}: give a finite number above 0 (kp may be 0)")
+
+    def chance(self, cost_s: float, level_s: float) -> float:
+        """The chance of a cost at a level of the price.
+
+        >>> PriceRule("soft").chance(2.0, 1.0), PriceRule("hard").chance(2.0, 1.0)
+        (0.5, 0.0)
+        >>> PriceRule("balanced", spread=0.04).chance(2.0, 1.0)
+        0.2
+        """
+        if cost_s <= level_s:
+            return 1.0
+        if self.shape == "hard" or level_s <= 0.0:
+            return 0.0
+        if self.shape == "soft":
+            return math.pow(level_s / cost_s, self.gamma)
+        return min(1.0, math.sqrt(self.spread / (cost_s / level_s - 1.0)))
+
+
+#: The default rule.
+BALANCED = PriceRule()
 
 
 class Price:
     """The price at work. While the queue is short it is open: it stays at the dearest cost seen.
 
-    >>> price = Price(PriceRule(gamma=1.0), tau_s=0.01)
+    >>> price = Price(PriceRule(), tau_s=0.01)
     >>> price.chance(cost_s=0.002, wait_s=0.0)
     1.0
     """
@@ -63,11 +92,7 @@ class Price:
         level = self.theta_s * math.exp(rule.kp * x)
         theta = self.theta_s * math.exp(rule.ki * x)
         self.theta_s = min(self.dearest_s, max(_LOWEST * self.dearest_s, theta))
-        if cost_s <= level:
-            return 1.0
-        if math.isinf(rule.gamma):
-            return rule.floor
-        return max(rule.floor, math.pow(level / cost_s, rule.gamma))
+        return rule.chance(cost_s, level)
 
     def _room(self, wait_s: float) -> float:
         if self._tau <= 0.0:

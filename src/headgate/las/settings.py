@@ -9,7 +9,7 @@ from typing import Any, Literal
 from headgate.errors import BadArgument, SnapshotError
 from headgate.las.operator import LasOperator
 from headgate.las.shedder import LoadShedder
-from headgate.las.targets import AverageLatency, LatencyTarget
+from headgate.las.targets import PAPER_TARGET, LatencyTarget
 from headgate.las.utility import Utility, may_always_drop
 from headgate.sketches.cost_sketch import SketchShape
 
@@ -32,7 +32,7 @@ class LasSettings:
     - `after_send`: "reset" as published, "halve", or "keep".
     """
 
-    target: LatencyTarget = AverageLatency(0.0064)
+    target: LatencyTarget = PAPER_TARGET
     window: int = 1024
     stability: float = 0.05
     epsilon: float = 0.05
@@ -45,7 +45,9 @@ class LasSettings:
 
     def __post_init__(self) -> None:
         if self.window < 1:
-            raise BadArgument(f"window={self.window!r}: give at least 1 executed tuple (the paper: 1024)")
+            raise BadArgument(
+                f"window={self.window!r}: give at least 1 executed tuple (the paper: 1024)"
+            )
         if not self.stability > 0:
             raise BadArgument(f"stability={self.stability!r}: give mu > 0 (the paper: 0.05)")
         if self.margin is not None and not self.margin > 0:
@@ -86,7 +88,7 @@ class LasSettings:
     def _checked(snapshot: Mapping[str, Any], side: str) -> Mapping[str, Any]:
         if snapshot.get("v") != 1 or snapshot.get("side") != side:
             raise SnapshotError(
-                f"a snapshot of version {snapshot.get('v')!r} and side {snapshot.get('side')!r} was given; "
-                f"version 1 of the {side} is read here: start without one, and costs are learnt again"
+                f"a snapshot of version {snapshot.get('v')!r} and side {snapshot.get('side')!r} was "
+                f"given; version 1 of the {side} is read here: start without one, and learn again"
             )
         return snapshot

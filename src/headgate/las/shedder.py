@@ -20,14 +20,14 @@ __all__ = ["LoadShedder"]
 class LoadShedder(Shedder):
     """Las-2020, Section 3.3, Listing 3.2 and Figure 3: the states NOP, SEND and RUN.
 
-    A tuple is dropped when the latency it would see breaks the target; what the tuple itself costs does
-    not matter, whatever Section 3.1 says of "contribution to overload" (the dearest and the cheapest tenth
-    are dropped alike). `PriceShedder` looks at the cost.
+    A tuple is dropped when the latency it would see breaks the target; what the tuple itself costs
+    does not matter, whatever Section 3.1 says of "contribution to overload" (the dearest and the
+    cheapest tenth are dropped alike). `PriceShedder` looks at the cost.
 
     In NOP nothing is shed; C-hat starts when the first matrices come. Each new pair asks for a
-    synchronisation (SEND), which travels with the next kept tuple; the reply Delta is added to C-hat. Two
-    requests under way would add their common error twice, so with `guard_delta` a pair that comes
-    meanwhile is used at once but asks for its synchronisation only after the reply.
+    synchronisation (SEND), which travels with the next kept tuple; the reply Delta is added to
+    C-hat. Two requests under way would add their common error twice, so with `guard_delta` a pair
+    that comes meanwhile is used at once but asks for its synchronisation only after the reply.
 
     A tuple that `utility` protects is kept and enters C-hat, but not the target's average: the listing
     counts only tuples that passed CHECKLATENCY.

@@ -6,6 +6,7 @@ kernels, some hundred times faster; a test holds the two together.
 
 from __future__ import annotations
 
+import importlib
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
@@ -20,14 +21,13 @@ from headgate.las import (
     AverageLatency,
     LasOperator,
     LasSettings,
-    LoadShedder,
     Pair,
     PriceShedder,
     PriceShedding,
     Shedder,
     SlidingAverageLatency,
 )
-from headgate.las.targets import LatencyTarget
+from headgate.las.targets import PAPER_TARGET, LatencyTarget
 from headgate.sim.las_stream import LasStream
 from headgate.sketches import HashFamily, uniforms
 
@@ -90,18 +90,17 @@ class PublishedPolicy:
     """A competitor of the paper's: "Base Line", "Straw-Man" or "Full Knowledge"."""
 
     name: str
-    target: LatencyTarget = AverageLatency(0.0064)
+    target: LatencyTarget = PAPER_TARGET
     under: float = 0.25
     factor: float = 1.0
     seed: int = 0
 
 
-def _kernels() -> Any:
+def _kernels(name: str = "las_kernels") -> Any:
     try:
-        from headgate.sim import las_kernels
+        return importlib.import_module(f"headgate.sim.{name}")
     except ImportError as error:
         raise MissingExtra("numba", "sim") from error
-    return las_kernels
 
 
 def _target_numbers(target: LatencyTarget) -> Any:
@@ -172,7 +171,7 @@ def _run_las(stream: LasStream, settings: LasSettings, warm: bool, delay_s: floa
 
 
 def _run_price(stream: LasStream, config: PriceShedding, delay_s: float) -> LasRun:
-    kernels, rule = _kernels(), config.rule
+    kernels, rule = _kernels("price_kernels"), config.rule
     memory = 1
     if config.costs == "sketch":
         size = (config.shape.rows, config.shape.columns)
@@ -183,7 +182,8 @@ def _run_price(stream: LasStream, config: PriceShedding, delay_s: float) -> LasR
         cells = _cells(stream, 1, size[0], config.seed)
     kind = {"known": kernels.KNOWN, "table": kernels.TABLE, "sketch": kernels.SKETCH}[config.costs]
     numbers = kernels.PriceNumbers(
-        float(rule.gamma), float(rule.kp), float(rule.ki), float(rule.floor), kind, config.ack_every,
+        {"hard": kernels.HARD, "soft": kernels.SOFT, "balanced": kernels.BALANCED}[rule.shape],
+        float(rule.gamma), float(rule.spread), float(rule.kp), float(rule.ki), kind, config.ack_every,
         config.half_life, memory, delay_s,
     )  # fmt: skip
     keep, latency, expected, chances, guarded = kernels.run_price(
@@ -249,7 +249,11 @@ def simulate(
 
 
 def _report(
-    operator: LasOperator | AckingOperator | None, key: int, took: float, done: float, request: float | None
+    operator: LasOperator | AckingOperator | None,
+    key: int,
+    took: float,
+    done: float,
+    request: float | None,
 ) -> list[Any]:
     if isinstance(operator, LasOperator):
         return list(operator.update(key, took, done, request))

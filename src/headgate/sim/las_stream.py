@@ -38,8 +38,8 @@ class StreamLaw:
     """How streams are drawn; a seed gives one.
 
     `zipf` is the exponent, and None is the uniform law. Under-provisioning u gives the arrival rate
-    ``1 / (W-bar (1 - u))``: the paper's "ratio between the maximum and the actual throughput" is 1 - u, for
-    only then do Base Line and Straw-Man drop alike and both too little.
+    ``1 / (W-bar (1 - u))``: the paper's "ratio between the maximum and the actual throughput" is 1 -
+    u, for only then do Base Line and Straw-Man drop alike and both too little.
     """
 
     zipf: float | None = 1.0
@@ -52,7 +52,9 @@ class StreamLaw:
 
     def __post_init__(self) -> None:
         if self.items % self.values:
-            raise BadArgument(f"items={self.items}, values={self.values}: items must be a multiple of values")
+            raise BadArgument(
+                f"items={self.items}, values={self.values}: items must be a multiple of values"
+            )
         if not self.under < 1:
             raise BadArgument(f"under={self.under!r}: give less than 1; below 0 is over-provisioned")
         if self.zipf is not None and not self.zipf >= 0:
@@ -77,22 +79,23 @@ class StreamLaw:
         lesson = _draw(self.shares(), self.tuples, random)
         durations = by_item[items]
         mean = float(durations.mean())
-        arrivals = np.arange(self.tuples) * (mean * (1.0 - self.under))
+        arrivals = np.arange(self.tuples, dtype=np.float64) * np.float64(mean * (1.0 - self.under))
         keys = stable_keys(np.arange(self.items))
         return LasStream(items, durations, arrivals, keys, mean, lesson, by_item[lesson])
 
 
 def _draw(shares: Array, count: int, random: np.random.Generator) -> npt.NDArray[np.int64]:
     bounds = np.cumsum(shares)
-    return np.searchsorted(bounds, random.random(count) * bounds[-1], side="right").astype(np.int64)
+    found = np.searchsorted(bounds, random.random(count) * bounds[-1], side="right")
+    return np.asarray(found, np.int64)
 
 
 def phases(seed: int, law: StreamLaw | None = None, length: int = 20_000) -> LasStream:
     """Figure 9: phases A to G, each with an abrupt change.
 
-    A, C and G: no under-provisioning; B: 50 %; D: the most frequent item changes places with one of the
-    dearest; E: 50 % over-provisioned; F: no under-provisioning by A's W-bar, and every duration is doubled.
-    D's exchange lasts until F is over. W-bar is that of A's law throughout.
+    A, C and G: no under-provisioning; B: 50 %; D: the most frequent item changes places with one of
+    the dearest; E: 50 % over-provisioned; F: no under-provisioning by A's W-bar, and every duration
+    is doubled. D's exchange lasts until F is over. W-bar is that of A's law throughout.
     """
     law = law or StreamLaw()
     random = np.random.default_rng([seed, 2])

@@ -41,7 +41,9 @@ class SketchShape:
     def of(cls, epsilon: float, delta: float, seed: int = 0) -> SketchShape:
         """The shape for a precision."""
         if not 0 < epsilon <= 1 or not 0 < delta < 1:
-            raise BadArgument(f"epsilon={epsilon!r}, delta={delta!r}: 0 < epsilon <= 1 and 0 < delta < 1")
+            raise BadArgument(
+                f"epsilon={epsilon!r}, delta={delta!r}: 0 < epsilon <= 1 and 0 < delta < 1"
+            )
         return cls(math.ceil(math.log2(1 / delta) - 1e-9), round(math.e / epsilon), seed)
 
 
@@ -49,10 +51,10 @@ class CostSketch:
     """F counts keys, W sums their durations; both have one shape and one set of hash functions.
 
     Las-2020, Section 3.3 and Listing 3.1, lines 24-27. `duration` is Listing 3.2, lines 20-21: the
-    ratio W/F of the row whose F is least. Where a cell of the key is empty the key was never seen, and
-    the mean over all keys is the answer; the listing divides 0 by 0 there, and its arg-min even prefers
-    such cells. Section 4.2 analyses another estimator, the least ratio; it is biased low (measured: 943 ms
-    of latency instead of 7) and is not used.
+    ratio W/F of the row whose F is least. Where a cell of the key is empty the key was never seen,
+    and the mean over all keys is the answer; the listing divides 0 by 0 there, and its arg-min even
+    prefers such cells. Section 4.2 analyses another estimator, the least ratio; it is biased low
+    (measured: 943 ms of latency instead of 7) and is not used.
 
     >>> sketch = CostSketch(SketchShape.of(0.05, 0.1))
     >>> sketch.add(17, 0.5)
@@ -155,9 +157,7 @@ class CostSketch:
     def to_bytes(self) -> bytes:
         """All of it, versioned; the same bytes on every machine."""
         shape = self.shape
-        head = _HEAD.pack(
-            _MAGIC, _VERSION, shape.rows, shape.columns, shape.seed, self.count, self.work
-        )
+        head = _HEAD.pack(_MAGIC, _VERSION, shape.rows, shape.columns, shape.seed, self.count, self.work)
         return head + self.F.astype(">f8").tobytes() + self.W.astype(">f8").tobytes()
 
     @classmethod

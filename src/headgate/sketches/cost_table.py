@@ -96,8 +96,8 @@ class CostTable:
         shape, size = table.keys.shape, table.keys.size
         if len(data) != _HEAD.size + 24 * size:
             raise SnapshotError(
-                f"a {sets} x {shape[1]} table takes {_HEAD.size + 24 * size} bytes, and {len(data)} were "
-                "given: they were cut or damaged"
+                f"a {sets} x {shape[1]} table takes {_HEAD.size + 24 * size} bytes, and {len(data)} "
+                "were given: they were cut or damaged"
             )
         table.keys = np.frombuffer(data, ">u8", size, _HEAD.size).astype(np.uint64).reshape(shape)
         both = np.frombuffer(data, ">f8", 2 * size, _HEAD.size + 8 * size).astype(np.float64)

@@ -67,7 +67,9 @@ def uniform(seed: int, index: int) -> float:
 def uniforms(seed: int, count: int) -> npt.NDArray[np.float64]:
     """The first `count` numbers of `uniform`."""
     steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(_GOLDEN) + np.uint64(mix64(seed))
-    numbers: npt.NDArray[np.float64] = (mix64_array(steps) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    numbers: npt.NDArray[np.float64] = (mix64_array(steps) >> np.uint64(11)).astype(
+        np.float64
+    ) * 2.0**-53
     return numbers
 
 
