@@ -114,6 +114,10 @@ class Samples:
         for name, value in metrics.items():
             row.setdefault(name, []).append(value)
 
+    def has(self, x: float | str, policy: str, metric: str) -> bool:
+        """Whether any run had this metric."""
+        return metric in self._values[x, policy]
+
     def all(self, x: float | str, policy: str, metric: str) -> list[float]:
         """The values of every run."""
         return self._values[x, policy][metric]

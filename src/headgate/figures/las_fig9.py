@@ -46,8 +46,10 @@ def build(runs: int | None, quick: bool, progress: Callable[[int, int], None]) -
         ):
             latency, dropped = run(stream, policy, warm=False).windows(_WINDOW)
             for number, (q, alpha) in enumerate(zip(latency, dropped, strict=True)):
-                found = {LATENCY: float(q), DROPPED: float(alpha)}
-                samples.add(float((number + 1) * _WINDOW), name, found)
+                place = float((number + 1) * _WINDOW)
+                samples.add(place, name, {DROPPED: float(alpha)})
+                if not np.isnan(q):
+                    samples.add(place, name, {LATENCY: float(q)})
         progress(seed + 1, count)
     return Drawn(
         "las_fig9",
@@ -64,10 +66,12 @@ def build(runs: int | None, quick: bool, progress: Callable[[int, int], None]) -
 def _phase(
     samples: Samples, phase: str, policy: str, metric: str
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """The means of a phase's windows, in order."""
+    """The means of a phase's windows, in order; a window in which no run kept a tuple has no latency."""
     begin = "ABCDEFG".index(phase) * _PHASE
     places = range(begin + _WINDOW, begin + _PHASE + 1, _WINDOW)
-    return np.array([samples.mean(float(place), policy, metric) for place in places])
+    return np.array(
+        [samples.mean(float(p), policy, metric) for p in places if samples.has(float(p), policy, metric)]
+    )
 
 
 def _claims(samples: Samples) -> tuple[Claim, ...]:

@@ -14,8 +14,18 @@ if TYPE_CHECKING:
 __all__ = ["save_plot"]
 
 #: Okabe and Ito's palette, which colour-blind people can tell apart.
-_COLOURS = ("#999999", "#E69F00", "#D55E00", "#000000", "#0072B2", "#56B4E9", "#009E73", "#CC79A7")
-_MARKERS = "osD^vP*X"
+_COLOURS = (
+    "#999999",
+    "#E69F00",
+    "#D55E00",
+    "#000000",
+    "#0072B2",
+    "#56B4E9",
+    "#009E73",
+    "#CC79A7",
+    "#8B5A00",
+)
+_MARKERS = "osD^vP*Xh"
 _INK = "#333333"
 _STYLE: dict[Any, Any] = {
     "font.size": 11,
@@ -43,7 +53,13 @@ def save_plot(drawn: Drawn, path: Path) -> Path:
         for panel, axis in zip(panels, drawn.axes, strict=True):
             _panel(panel, drawn, axis)
         panels[0].set_title(f"{drawn.title} ({drawn.runs} runs a point)", loc="left", fontweight="bold")
-        panels[0].legend(frameon=False, fontsize=9, ncols=2)
+        figure.legend(
+            *panels[-1].get_legend_handles_labels(),
+            loc="outside lower center",
+            frameon=False,
+            fontsize=9,
+            ncols=4,
+        )
         panels[-1].set_xlabel(drawn.x_label)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path)

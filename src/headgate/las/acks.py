@@ -30,9 +30,13 @@ class AckingOperator:
     backlog that it shall reveal, and comes only with new matrices; an acknowledgement comes with
     every 16th tuple.
 
-    >>> operator = AckingOperator(every=2)
-    >>> operator.update(0.5, completed_s=0.5), operator.update(0.25, completed_s=0.75)
-    (None, Ack(executed=2, completed_s=0.75, durations_s=(0.5, 0.25)))
+    The first come after 1, 2, 4, 8 tuples: until then nothing is known, and all that arrives is kept.
+
+    >>> operator = AckingOperator(every=16)
+    >>> operator.update(0.5, completed_s=0.5)
+    Ack(executed=1, completed_s=0.5, durations_s=(0.5,))
+    >>> [operator.update(0.25, completed_s=0.5 + 0.25 * n) is not None for n in range(1, 6)]
+    [True, False, True, False, False]
     """
 
     def __init__(self, every: int = 16) -> None:
@@ -48,7 +52,8 @@ class AckingOperator:
         """A tuple was executed; gives an acknowledgement when one is due."""
         self.executed += 1
         self._since.append(seconds)
-        if self.executed % self._every:
+        young = self.executed < self._every and self.executed.bit_count() == 1
+        if not young and self.executed % self._every:
             return None
         ack = Ack(self.executed, completed_s, tuple(self._since))
         self._since.clear()

@@ -78,11 +78,13 @@ class LasRun:
         return np.asarray(np.cumsum(kept) / np.arange(1, len(kept) + 1), np.float64)
 
     def windows(self, length: int) -> tuple[Array, Array]:
-        """Mean latency and dropped share of each window of so many arrivals."""
+        """Mean latency (NaN if nothing was kept) and dropped share of each window of arrivals."""
         count = len(self.keep) // length
         keep = self.keep[: count * length].reshape(count, length)
         latency = np.where(keep, self.latency_s[: count * length].reshape(count, length), 0.0)
-        return latency.sum(axis=1) / np.maximum(1, keep.sum(axis=1)), 1.0 - keep.mean(axis=1)
+        kept = keep.sum(axis=1)
+        means = np.where(kept > 0, latency.sum(axis=1) / np.maximum(1, kept), np.nan)
+        return means, 1.0 - kept / length
 
 
 @dataclass(frozen=True)

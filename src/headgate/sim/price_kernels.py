@@ -87,6 +87,14 @@ def _chance(numbers: PriceNumbers, cost: float, level: float) -> float:
 
 
 @njit(cache=True)
+def _next_ack(acked: int, every: int) -> int:
+    """How many tuples are done at the next acknowledgement: 1, 2, 4, ... and then every few."""
+    if acked >= every:
+        return acked + every
+    return min(every, max(1, 2 * acked))
+
+
+@njit(cache=True)
 def run_price(
     items: Integers,
     durations: Floats,
@@ -115,7 +123,7 @@ def run_price(
     for i in range(count):
         now, item = arrivals[i], items[i]
         while True:
-            last = n_acked + numbers.every - 1
+            last = _next_ack(n_acked, numbers.every) - 1
             if last >= n_sent or done_at[last] + numbers.delay > now:
                 break
             real *= 0.9
