@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -118,6 +120,12 @@ def test_a_run_of_32768_tuples_takes_at_most_20_ms() -> None:
             run(stream, policy)
             took.append(time.perf_counter() - began)
         assert sorted(took)[4] < 0.020
+
+
+def test_numba_is_loaded_only_by_a_run() -> None:
+    code = "import sys, headgate.sim.las_queue, headgate.figures; print('numba' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "False\n"
 
 
 def test_an_unknown_competitor_is_refused() -> None:
