@@ -48,7 +48,10 @@ def test_a_figure_is_shown_and_written(tmp_path: Path) -> None:
 def test_the_papers_claims_get_the_verdicts_that_were_measured() -> None:
     drawn = build("las_fig4", runs=12, quick=True)
     assert [claim.holds for claim in drawn.claims[:7]] == [True, True, True, True, False, False, True]
-    assert all(claim.holds for claim in drawn.claims[7:])
+    *ours, far = drawn.claims[7:]
+    assert all(claim.holds for claim in ours)
+    assert not far.holds  # at 90 % too few tuples are executed to learn 4,096 costs
+    assert far.number < 0.16
     assert drawn.at(0.25, "Full Knowledge", "dropped_ratio").mean == pytest.approx(0.2525, rel=0.01)
 
 

@@ -58,6 +58,7 @@ def _claims(samples: Samples, loaded: list[float]) -> tuple[Claim, ...]:
     saved = [1 - mean(u, OURS, DROPPED) / mean(u, FULL, DROPPED) for u in loaded]
     known = 1 - mean(0.25, OURS_KNOWN, DROPPED) / mean(0.25, FULL, DROPPED)
     above = mean(0.25, OURS, DROPPED) - mean(0.25, BOUND, DROPPED)
+    farthest = max(mean(u, OURS, DROPPED) - mean(u, BOUND, DROPPED) for u in loaded)
     ours = max(mean(u, OURS, LATENCY) for u in loaded)
     return (
         Claim(
@@ -108,5 +109,8 @@ def _claims(samples: Samples, loaded: list[float]) -> tuple[Claim, ...]:
             "ours: and comes as close to tau as LAS (its greatest mean latency, s)",
             ours < 1.25 * _TAU,
             ours,
+        ),
+        Claim(
+            "ours: at every load within 0.06 of the bound (greatest excess)", farthest < 0.06, farthest
         ),
     )

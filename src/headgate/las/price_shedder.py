@@ -56,11 +56,12 @@ class PriceShedding:
     ======================  =============  =============  ==================================
 
     At the same drops a balanced price has the smaller error, as its derivation says. On 400 other
-    streams .005 saves 41.0 % and 38.3 % (least of ten groups of 40: 40.2 % and 37.7 %). Limits: with few rows a key (uniform keys, 50 %) the counts
-    are worse than Full Knowledge's (.386 against .277), and a larger spread is better there. A sketch of
-    2,718 columns comes within 3 points of the table; one of 272 saves only 3 % under uniform keys. A
-    price aims at tau for every moment, not for the mean of all time: over-provisioned by 10 % it drops
-    0.8 % (Full Knowledge: 0.03 %) and waits 2.9 ms instead of 4.2.
+    streams .005 saves 41.0 % and 38.3 % (least of ten groups of 40: 40.2 % and 37.7 %). Limits: with
+    few rows a key (uniform keys, 50 %) the counts are worse than Full Knowledge's (.386 against
+    .277), and a larger spread is better there. A sketch of 2,718 columns comes within 3 points of
+    the table; one of 272 saves only 3 % under uniform keys. A price aims at tau for every moment,
+    not for the mean of all time: over-provisioned by 10 % it drops 0.8 % (Full Knowledge: 0.02 %)
+    and waits 2.9 ms instead of 4.4.
     """
 
     target: LatencyTarget = PAPER_TARGET

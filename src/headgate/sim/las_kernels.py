@@ -1,7 +1,7 @@
 """Compiled twins of LAS and its competitors: same rules, same arithmetic, arrays for objects.
 
-Import this module late: it needs numba. `tests/test_las_kernels.py` holds every kernel to its class,
-decision for decision. State lives in small arrays, so that helpers can change it.
+Import this module late: it needs numba. `tests/test_las_queue.py` holds every kernel to its class,
+decision for decision. State lives in small arrays, so that functions can change it.
 """
 
 from __future__ import annotations
