@@ -1,0 +1,102 @@
+"""A figure as a picture, in the paper's axes: a panel for each metric, bars from least to greatest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headgate.errors import MissingExtra
+from headgate.figures.figure import Axis, Drawn
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["save_plot"]
+
+#: Okabe and Ito's palette, which colour-blind people can tell apart.
+_COLOURS = (
+    "#999999",
+    "#E69F00",
+    "#D55E00",
+    "#000000",
+    "#0072B2",
+    "#56B4E9",
+    "#009E73",
+    "#CC79A7",
+    "#8B5A00",
+)
+_MARKERS = "osD^vP*Xh"
+_INK = "#333333"
+_STYLE: dict[Any, Any] = {
+    "font.size": 11,
+    "axes.edgecolor": "#999999",
+    "axes.labelcolor": _INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#E6E6E6",
+    "text.color": _INK,
+}
+
+
+def save_plot(drawn: Drawn, path: Path) -> Path:
+    """Draw a figure into a file; its folder is made if need be."""
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtra("matplotlib", "plot") from error
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(9, 3.6 * len(drawn.axes) + 0.6), dpi=150, layout="constrained")
+        panels = figure.subplots(len(drawn.axes), 1, sharex=True, squeeze=False)[:, 0]
+        for panel, axis in zip(panels, drawn.axes, strict=True):
+            _panel(panel, drawn, axis)
+        panels[0].set_title(f"{drawn.title} ({drawn.runs} runs a point)", loc="left", fontweight="bold")
+        figure.legend(
+            *panels[-1].get_legend_handles_labels(),
+            loc="outside lower center",
+            frameon=False,
+            fontsize=9,
+            ncols=4,
+        )
+        panels[-1].set_xlabel(drawn.x_label)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path)
+    return path
+
+
+def _panel(panel: Axes, drawn: Drawn, axis: Axis) -> None:
+    places = list(dict.fromkeys(row.x for row in drawn.rows))
+    named = any(isinstance(x, str) for x in places)
+    policies = list(dict.fromkeys(row.policy for row in drawn.rows))
+    for index, policy in enumerate(policies):
+        rows = [r for r in drawn.rows if r.policy == policy and axis.metric in r.metrics]
+        if not rows:
+            continue
+        x: list[Any] = [places.index(r.x) if named else r.x for r in rows]
+        found = [r.metrics[axis.metric] for r in rows]
+        means = [axis.scale * s.mean for s in found]
+        below = [axis.scale * max(0.0, s.mean - s.min) for s in found]
+        above = [axis.scale * max(0.0, s.max - s.mean) for s in found]
+        panel.errorbar(
+            x,
+            means,
+            yerr=[below, above],
+            label=policy,
+            color=_COLOURS[index % len(_COLOURS)],
+            marker=_MARKERS[index % len(_MARKERS)],
+            markersize=5,
+            linewidth=1.4,
+            elinewidth=0.8,
+            capsize=2,
+        )
+    if axis.metric.endswith("latency_s") and drawn.target_s is not None:
+        panel.axhline(axis.scale * drawn.target_s, color=_INK, linewidth=1, linestyle=(0, (5, 3)))
+    if axis.log:
+        panel.set_yscale("log")
+    if drawn.x_log:
+        panel.set_xscale("log")
+    if named:
+        panel.set_xticks(range(len(places)), [str(x) for x in places])
+    panel.set_ylabel(axis.label)

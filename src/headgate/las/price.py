@@ -1,0 +1,108 @@
+"""A price on work: dear tuples are dropped first, and the queue moves the price."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from headgate.errors import BadArgument
+
+__all__ = ["BALANCED", "Price", "PriceRule"]
+
+#: The dearest cost seen counts less by this with every tuple, so that a price can come down from it.
+_FORGET = 0.9999
+#: A price never falls below this share of the dearest cost: from there it must find its way back.
+_LOWEST = 1e-3
+
+
+@dataclass(frozen=True)
+class PriceRule:
+    """How a price becomes a chance, and how the queue moves it.
+
+    With ``level = theta * exp(kp * x)``, ``x = clip((tau - q) / tau, -2, 1)``, a tuple of cost w is kept
+
+    - "hard": if ``w <= level``. The fewest drops; but dear keys vanish, and no weight brings them back.
+    - "soft": with chance ``min(1, (level / w) ** gamma)``. Every key stays visible; more drops.
+    - "balanced": with chance ``min(1, sqrt(spread / (w / level - 1)))``. Of all rules that keep the same
+      work, it has the least ``drops + spread * variance of the weighted count``: set the derivative of
+      ``sum((1 - p) + spread * (1/p - 1) + w p / level)`` to 0. `spread` = 0 would be the hard price.
+
+    theta moves by ``exp(ki * x)`` with every tuple. No rule here is in the papers.
+    """
+
+    shape: Literal["hard", "soft", "balanced"] = "balanced"
+    gamma: float = 1.0
+    spread: float = 0.005
+    kp: float = 0.3
+    ki: float = 0.01
+
+    def __post_init__(self) -> None:
+        if self.shape not in ("hard", "soft", "balanced"):
+            raise BadArgument(f"shape={self.shape!r}: one of 'hard', 'soft', 'balanced'")
+        for name, value, legal in (
+            ("gamma", self.gamma, self.gamma > 0), ("spread", self.spread, self.spread > 0),
+            ("kp", self.kp, self.kp >= 0), ("ki", self.ki, self.ki > 0),
+        ):  # fmt: skip
+            if not legal or math.isinf(value):
+                raise BadArgument(f"{name}={value!r}: give a finite number above 0 (kp may be 0)")
+
+    def chance(self, cost_s: float, level_s: float) -> float:
+        """The chance of a cost at a level of the price.
+
+        >>> PriceRule("soft").chance(2.0, 1.0), PriceRule("hard").chance(2.0, 1.0)
+        (0.5, 0.0)
+        >>> PriceRule("balanced", spread=0.04).chance(2.0, 1.0)
+        0.2
+        """
+        if cost_s <= level_s:
+            return 1.0
+        if self.shape == "hard" or level_s <= 0.0:
+            return 0.0
+        if self.shape == "soft":
+            return math.pow(level_s / cost_s, self.gamma)
+        return min(1.0, math.sqrt(self.spread / (cost_s / level_s - 1.0)))
+
+
+#: The default rule.
+BALANCED = PriceRule()
+
+
+class Price:
+    """The price at work. While the queue is short it is open: it stays at the dearest cost seen.
+
+    >>> price = Price(PriceRule(), tau_s=0.01)
+    >>> price.chance(cost_s=0.002, wait_s=0.0)
+    1.0
+    """
+
+    def __init__(self, rule: PriceRule, tau_s: float) -> None:
+        self._rule, self._tau = rule, tau_s
+        self.theta_s = 0.0
+        self.dearest_s = 0.0
+
+    def chance(self, cost_s: float, wait_s: float) -> float:
+        """The chance of a tuple with this cost, when it would wait this long."""
+        rule = self._rule
+        opened = self.theta_s >= self.dearest_s
+        self.dearest_s = max(self.dearest_s * _FORGET, cost_s)
+        if opened:
+            self.theta_s = self.dearest_s
+        x = self._room(wait_s)
+        level = self.theta_s * math.exp(rule.kp * x)
+        theta = self.theta_s * math.exp(rule.ki * x)
+        self.theta_s = min(self.dearest_s, max(_LOWEST * self.dearest_s, theta))
+        return rule.chance(cost_s, level)
+
+    def _room(self, wait_s: float) -> float:
+        if self._tau <= 0.0:
+            return 1.0 if wait_s <= 0.0 else -2.0
+        return min(1.0, max(-2.0, (self._tau - wait_s) / self._tau))
+
+    def state(self) -> list[float]:
+        """What it knows, for a snapshot."""
+        return [self.theta_s, self.dearest_s]
+
+    def restore(self, state: list[float]) -> None:
+        """Go on from `state`."""
+        self.theta_s, self.dearest_s = state
