@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headgate import FixedRate, LoadSample, Policy, Uniform, ValueClasses
+from headgate import Budget, Concept, FixedRate, GroupRates, LoadSample, Policy, Uniform, ValueClasses
 from headgate.plan import KEEP_ALL, Plan, threshold
 from headgate.runtime import BatchReport, GateRun, GateSpec
 from headgate.settings import GateSettings
@@ -227,13 +227,27 @@ def test_an_empty_batch_has_no_threshold_and_its_pin_is_believed(control: Path) 
     assert (record.plan, record.origin) == (Plan(0.5), "plan")
 
 
-def test_old_pins_are_pruned_on_the_way(control: Path) -> None:
+def test_old_pins_are_pruned_on_the_way_but_not_of_batches_without_a_record(control: Path) -> None:
     job = Job(control, GateSettings(rate=0.5))
+    job.store.beat()
     for batch in range(251):
         job.store.pin(batch, OPEN)
-    sample = LoadSample(250, job.clock(), 1.0, 10, 10)
-    job.run.handle(BatchReport("q", sample, 0, threshold(1.0)))
-    assert job.store.pinned_batches() == list(range(50, 251))
+        if batch != 3:
+            sample = LoadSample(batch, job.clock(), 1.0, 10, 10)
+            job.run.handle(BatchReport("q", sample, 0, threshold(1.0)))
+    assert job.store.pinned_batches() == [3, *range(51, 251)]
+
+
+def test_what_a_policy_would_never_keep_is_no_load(control: Path) -> None:
+    policy = GroupRates("level", {"DEBUG": 0.01}, default=0.5)
+    job = Job(control, GateSettings(hold=1), policy)
+    # 400,000 rows would take 30 s whole; the policy's own maxima leave 1,000 of them.
+    for batch in range(30):
+        sample = LoadSample(batch, job.clock(), 0.3, 400_000, 1_000)
+        report = BatchReport("q", sample, 399_000, None)
+        job.run.handle(report)
+        job.clock.sleep(1.0)
+    assert job.current == policy.plan(Budget(1.0, "idle"), Concept())
 
 
 def test_the_snapshot_on_disk_is_the_controllers(control: Path) -> None:

@@ -103,9 +103,9 @@ def test_pruning_keeps_recent_pins(store: PlanStore) -> None:
     store.publish(Plan(0.5))
     for batch in range(KEPT_PINS + 30):
         store.pin(batch, OPEN)
-    store.prune(KEPT_PINS + 20)
-    assert store.pinned_batches() == list(range(20, KEPT_PINS + 30))
-    assert store.pinned(19) is None
+    store.prune(range(KEPT_PINS + 20))
+    assert store.pinned_batches() == list(range(30, KEPT_PINS + 30))
+    assert store.pinned(29) is None
 
 
 # ------------------------------------------------------------------------------------------ files

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -141,9 +141,10 @@ class GateRun:
             return None
         self.last_batch = sample.batch_id
         self.refresh()
-        self._concept = Concept(report.counts, sample.arrived, self.spec.keys)
+        if sample.arrived > 0:
+            self._concept = Concept(report.counts, sample.arrived, self.spec.keys)
         state = self._budget.state
-        budget = self._controller.decide(sample)
+        budget = self._controller.decide(self._demand(report))
         # An empty first batch says nothing: the opening budget is for the first rows.
         self._opened = self._opened or sample.arrived > 0
         if self._opened:
@@ -156,10 +157,23 @@ class GateRun:
             self._ledger.append(record)
             write_json(self._snapshot_path, self._controller.snapshot())
             if sample.batch_id % 50 == 0:
-                self._store.prune(sample.batch_id)
+                self._store.prune(self._ledger.records())
         except OSError as error:
             log.warning("%s: batch %d is not in the ledger (%s)", self, sample.batch_id, error)
         return record
+
+    def _demand(self, report: BatchReport) -> LoadSample:
+        """The sample as the controller must see it: with the rows that a budget of 1 would keep.
+
+        A policy with maxima of its own sheds at any budget; what it would never keep is no load.
+        """
+        sample = report.sample
+        whole = self.spec.policy.plan(Budget(1.0, "idle"), self._concept)
+        if whole.keeps_everything or whole.default <= 0.0:
+            return sample
+        met = min(1.0, self._plan_of(report)[0].default / whole.default)
+        wanted = round(sample.kept / met) if met > 0.0 else sample.arrived
+        return replace(sample, arrived=max(sample.kept, min(sample.arrived, wanted)))
 
     def pass_over(self, batch: int) -> None:
         """A batch ended that had nothing for this gate: the plan holds for the next one too."""

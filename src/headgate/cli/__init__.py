@@ -7,6 +7,7 @@ import click
 from headgate import __version__
 from headgate.cli.bench import bench
 from headgate.cli.demo import demo
+from headgate.cli.figures import figures
 from headgate.cli.ledger import ledger
 from headgate.cli.plumbing import LazyGroup, TeachingGroup
 from headgate.cli.set import set_
@@ -34,6 +35,7 @@ main.add_command(status)
 main.add_command(set_)
 main.add_command(ledger)
 main.add_command(bench)
+main.add_command(figures)
 main.add_command(
     LazyGroup(
         "kafka",

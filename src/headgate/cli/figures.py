@@ -16,10 +16,10 @@ from headgate.errors import MissingExtra
 
 __all__ = ["figures"]
 
-_NAMES = tuple(f"las_fig{number}" for number in range(4, 10))
+_NAMES = tuple(f"las-fig{number}" for number in range(4, 10))
 
 
-@click.command()
+@click.command(context_settings={"token_normalize_func": lambda name: name.replace("_", "-")})
 @click.argument("name", type=click.Choice(_NAMES))
 @click.option("--runs", type=click.IntRange(min=1), help="Runs for each point; each has its own stream.")
 @click.option("--quick", is_flag=True, help="Few points and few runs.")
@@ -34,11 +34,11 @@ def figures(name: str, runs: int | None, quick: bool, output: Path | None, as_js
 
     \b
     Examples:
-      headgate figures las_fig4                  LAS against under-provisioning
-      headgate figures las_fig9 --runs 5         seven phases with abrupt changes
-      headgate figures las_fig7 --quick --json
+      headgate figures las-fig4                  LAS against under-provisioning
+      headgate figures las-fig9 --runs 5         seven phases with abrupt changes
+      headgate figures las-fig7 --quick --json
     """
-    drawn = _build(name, runs, quick)
+    drawn = _build(name.replace("-", "_"), runs, quick)
     if as_json:
         print_json(drawn.to_json())
     else:

@@ -48,6 +48,8 @@ log = logging.getLogger("headgate")
 WEIGHT = "_weight"
 _GATES = "headgate.gates"
 _KEY = "_headgate_key"
+_LIMIT = "_headgate_limit"
+_LIMITS = "_headgate_limits"
 
 
 def gate(
@@ -155,6 +157,7 @@ class Gate:
         self._check_policy(frame)
         shape = self.shape(frame)
         if self.control is None or not frame.isStreaming:
+            self._check_literal()
             return self._literal(spark, frame, shape, gates)
         self._prepare(spark, frame, shape)
         return self.planned(spark, frame, shape, gates)
@@ -226,6 +229,15 @@ class Gate:
                 f"Spark said: {str(error).strip().splitlines()[0]}"
             ) from error
 
+    def _check_literal(self) -> None:
+        """Without a control folder there is nowhere to report to, and nothing to steer."""
+        if self.settings.mode != "shed" or self.controller is not None:
+            given = "controller=" if self.controller is not None else f"mode={self.settings.mode!r}"
+            raise BadArgument(
+                f"gate {self.name!r}: {given} needs a stream and control=, a folder shared by the "
+                "driver and all executors; leave it out to keep a fixed share"
+            )
+
     def _literal(
         self, spark: SparkSession, frame: DataFrame, shape: GateShape, gates: list[str]
     ) -> DataFrame:
@@ -248,25 +260,26 @@ class Gate:
         column carries decision and rate, and the weight is computed for kept rows only.
         """
         hashed = shape.hashed(frame)
-        thresholds = self._reader(spark, "thresholds").select("t").scalar()
-        default = thresholds[0]
+        columns = frame.columns
+        # One column for the subquery: each mention of it would be another read of the plan.
+        frame = frame.withColumn(_LIMITS, self._reader(spark, "thresholds").select("t").scalar())
+        default = F.col(_LIMITS)[0]
         classes = shape.class_columns()
         limit: Column = default
         if classes:
-            limit = by_class(classes, default, [thresholds[i + 1] for i in range(len(classes))])
-        columns = frame.columns
+            limit = by_class(classes, default, [F.col(_LIMITS)[i + 1] for i in range(len(classes))])
         if shape.columns:
-            plan = self._reader(spark, "exceptions").withColumnsRenamed({"k": _KEY, "t": "_t"})
+            plan = self._reader(spark, "exceptions").withColumnsRenamed({"k": _KEY, "t": _LIMIT})
             frame = frame.withColumn(_KEY, group_key(frame, shape.columns))
             frame = frame.join(F.broadcast(plan), _KEY, "left").drop(_KEY)
-            limit = F.coalesce(F.col("_t"), limit)
+            limit = F.coalesce(F.col(_LIMIT), limit)
         decided = frame.withColumn(THRESHOLD, F.when(hashed < limit, limit))
         decided = decided.select(*[quoted(c) for c in columns], F.col(THRESHOLD))
         inside, outside = metric_names(self.name)
         passes = F.col(THRESHOLD).isNotNull()
-        metered = decided.observe(
-            inside, *before_gate(passes, default, self.arrival, _first_match(classes))
-        )
+        # Where all rows have one rate, report the one that they met.
+        met = F.col(THRESHOLD) if self.policy.grouping.trivial else None
+        metered = decided.observe(inside, *before_gate(passes, met, self.arrival, _first_match(classes)))
         passing = metered.where(passes)
         return self._weighted(passing, columns, gates).observe(outside, *behind_gate())
 

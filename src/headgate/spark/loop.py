@@ -26,7 +26,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headgate.runtime import GateRun, GateSpec
+from headgate.errors import BadArgument
+from headgate.runtime import BatchReport, GateRun, GateSpec
 from headgate.spark.meter import reports_in
 from headgate.spark.session import is_connect
 from headgate.store.plans import HEARTBEAT_S, PlanStore
@@ -98,9 +99,18 @@ class ControlLoop:
     def register(self, spec: GateSpec) -> None:
         """A gate was built: from now on its queries are steered."""
         with self._guard:
+            before = self._specs.get(spec.name)
+            running = [k for k in self._runs if k[0] == spec.name]
+            if before is not None and running and before.control != spec.control:
+                raise BadArgument(
+                    f"gate {spec.name!r} is running with control={str(before.control)!r}: give this "
+                    "one another name, or stop the query first"
+                )
             self._specs[spec.name] = spec
-            for key in [k for k in self._runs if k[0] == spec.name]:
-                del self._runs[key]
+            for key in running:
+                handled = self._runs[key].last_batch
+                self._runs[key] = GateRun(spec, key[1])
+                self._runs[key].last_batch = handled
             PlanStore(spec.control, spec.name, "-").beat()
 
     def drain(self) -> None:
@@ -129,6 +139,8 @@ class ControlLoop:
     def on_progress(self, text: str) -> None:
         """Let every gate of the query decide."""
         progress = json.loads(text)
+        if "addBatch" not in progress["durationMs"]:
+            return  # a trigger that ran nothing bears the number of the batch to come
         query, batch = str(progress["id"]), int(progress["batchId"])
         self._seen[query] = max(batch, self._seen.get(query, -1))
         reports = reports_in(progress)
@@ -139,9 +151,12 @@ class ControlLoop:
             spec = self._specs.get(gate)
             if spec is None:
                 continue
-            if (gate, query) not in self._runs:
-                self._runs[(gate, query)] = GateRun(spec, query)
-            self._runs[(gate, query)].handle(report)
+            self._do(f"gate {gate!r}", partial(self._handle, spec, query, report))
+
+    def _handle(self, spec: GateSpec, query: str, report: BatchReport) -> None:
+        if (spec.name, query) not in self._runs:
+            self._runs[(spec.name, query)] = GateRun(spec, query)
+        self._runs[(spec.name, query)].handle(report)
 
     def on_terminated(self, query: str) -> None:
         """The last word of a query that ended."""
@@ -184,7 +199,7 @@ class ControlLoop:
 
     def _beat(self) -> None:
         for spec in self._specs.values():
-            PlanStore(spec.control, spec.name, "-").beat()
+            self._do(f"the heartbeat of {spec.name!r}", PlanStore(spec.control, spec.name, "-").beat)
 
     def _poll(self) -> None:
         for run in self._runs.values():
@@ -205,6 +220,9 @@ class ControlLoop:
             return
         active = {str(handle.id): handle for handle in self._spark.streams.active}
         for query, handle in active.items():
+            held = self._queries.get(query)
+            if held is not None and held.runId != handle.runId:
+                self.on_terminated(query)  # stopped and started again since the last look
             if query not in self._queries:
                 self._queries[query] = handle
                 self.on_started(query)

@@ -23,14 +23,15 @@ def metric_names(gate: str) -> tuple[str, str]:
 
 
 def before_gate(
-    passes: Column, threshold: Column, arrival: str | None, classes: list[Column]
+    passes: Column, threshold: Column | None, arrival: str | None, classes: list[Column]
 ) -> list[Column]:
     """Counted in front of the filter: rows, rows about to be shed, the oldest arrival, classes."""
     columns = [
         F.count(F.lit(1)).alias("arrived"),
         F.count_if(~passes).alias("shed"),
-        F.max(threshold).alias("threshold"),
     ]
+    if threshold is not None:
+        columns.append(F.max(threshold).alias("threshold"))
     if arrival is not None:
         columns.append(F.unix_micros(F.min(F.col(arrival))).alias("oldest"))
     columns += [F.count_if(c).alias(f"class_{i}") for i, c in enumerate(classes, start=1)]

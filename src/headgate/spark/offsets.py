@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -90,7 +91,7 @@ def kafka_rows(
             )
         # A topic partition that is new in this batch began at 0.
         start = {t: {p: start.get(t, {}).get(p, 0) for p in parts} for t, parts in end.items()}
-        kept = {k: v for k, v in options.items() if k not in _STREAM_ONLY}
+        kept = {k: v for k, v in options.items() if not k.lower().startswith(_STREAM_ONLY)}
         reader = spark.read.format("kafka").options(**kept)
         reader = reader.option("startingOffsets", json.dumps(start))
         frame = reader.option("endingOffsets", json.dumps(end)).load()
@@ -99,7 +100,8 @@ def kafka_rows(
     return rows
 
 
-_STREAM_ONLY = {"startingOffsets", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"}
+#: Options that say where a stream begins and how fast it reads; a batch has its own range.
+_STREAM_ONLY = ("starting", "ending", "maxoffsets", "minoffsets", "maxtriggerdelay")
 
 
 def _first_offsets(checkpoint: Path, source: int) -> Any:
@@ -122,7 +124,7 @@ def file_rows(
         last = int(end["logOffset"])
         log = Path(checkpoint) / "sources" / str(source)
         paths = {e["path"]: None for e in _file_log(log) if first < int(e["batchId"]) <= last}
-        frame = load(list(paths))
+        frame = load([unquote(path) for path in paths])  # the log holds them encoded
         return frame if prepare is None else prepare(frame)
 
     return rows

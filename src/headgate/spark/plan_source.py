@@ -7,6 +7,7 @@ replayed batch meets the plan that it met before.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from headgate.plan import KEEP_ALL, Plan
+from headgate.store.folder import claim_json
 from headgate.store.plans import PinnedPlan, PlanStore
 
 __all__ = ["FORMAT", "PlanSource"]
@@ -62,14 +64,22 @@ class PlanReader(DataSourceReader):
         batch = context.getLocalProperty("streaming.sql.batchId") if context else None
         control = Path(self._options["control"])
         if query is None or batch is None:
-            if not control.is_dir():  # the trial read of the gate's call: see there
-                raise OSError(f"control folder {str(control)!r} is not there")
-            return KEEP_ALL
+            return self._trial(control)
         fallback = self._fallback()
         try:
             return PlanStore(control, self._options["gate"], query).pin(int(batch), fallback).plan
-        except (OSError, ValueError, KeyError):
+        except Exception:  # whatever is wrong with the folder, the query goes on
             return fallback.plan
+
+    @staticmethod
+    def _trial(control: Path) -> Plan:
+        """The gate's call reads once, outside any batch: do here what a batch will need."""
+        if not control.is_dir():
+            raise OSError(f"control folder {str(control)!r} is not there")
+        trial = control / f".trial-{uuid.uuid4().hex}"
+        claim_json(trial, {})
+        trial.unlink()
+        return KEEP_ALL
 
     def _fallback(self) -> PinnedPlan:
         if self._options["on_failure"] == "closed":

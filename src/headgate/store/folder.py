@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -84,9 +86,28 @@ def claim_json(path: Path, value: Any) -> Any:
             os.link(part, path)
         except FileExistsError:
             return read_json(path)
+        except OSError:  # no hard links here (some network and mounted file systems)
+            return _claim_by_name(path, value)
     finally:
         part.unlink(missing_ok=True)
     return value
+
+
+def _claim_by_name(path: Path, value: Any) -> Any:
+    """The claim without hard links: who makes the name first also writes it.
+
+    A reader may come between the two, so an empty file is read again for a moment.
+    """
+    try:
+        with open(path, "x", encoding="utf-8") as file:
+            json.dump(value, file, separators=(",", ":"))
+        return value
+    except FileExistsError:
+        for _ in range(100):
+            with contextlib.suppress(json.JSONDecodeError):
+                return read_json(path)
+            time.sleep(0.01)
+        raise
 
 
 def read_json(path: Path) -> Any:

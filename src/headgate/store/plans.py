@@ -6,7 +6,7 @@ Read by Spark's Python workers once a batch, so this module imports little.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -147,9 +147,8 @@ class PlanStore:
         folder = self.folder / "pins"
         return sorted(int(p.stem) for p in folder.glob("[0-9]*.json")) if folder.is_dir() else []
 
-    def prune(self, settled: int) -> None:
-        """Drop pins of batches long before `settled`, whose plans the ledger holds."""
-        for batch in self.pinned_batches():
-            if batch >= settled - KEPT_PINS:
-                break
-            self._pin_path(batch).unlink(missing_ok=True)
+    def prune(self, settled: Collection[int]) -> None:
+        """Drop old pins of batches whose plans the ledger holds, but for the latest."""
+        for batch in self.pinned_batches()[:-KEPT_PINS]:
+            if batch in settled:
+                self._pin_path(batch).unlink(missing_ok=True)
