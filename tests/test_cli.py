@@ -96,6 +96,14 @@ def test_show_marks_a_batch_that_does_not_add_up(folder: Path) -> None:
     assert "does not add up" in " ".join(run("ledger", "show", folder).stdout.split())
 
 
+def test_show_says_what_monitor_mode_would_shed_and_what_failed_open(folder: Path) -> None:
+    Ledger(folder, "rides", QUERY).append(record(5, mode="monitor", would_shed=1234))
+    Ledger(folder, "rides", QUERY).append(record(6, origin="fail-open"))
+    shown = "".join(run("ledger", "show", folder).stdout.split())
+    assert "wouldshed1,234" in shown
+    assert "fail-open" in shown
+
+
 def test_a_query_is_found_by_its_first_characters(folder: Path) -> None:
     value = json.loads(run("ledger", "show", folder, "--query", "3f2a", "--json").stdout)
     assert [entry["query"] for entry in value["ledgers"]] == [QUERY]

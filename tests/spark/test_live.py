@@ -170,3 +170,18 @@ def test_the_ledger_does_not_need_the_listener(
     last = _batch(spark, control, "deaf", 3)
     assert last.balanced
     assert [r.batch for r in records(control, "deaf")] == [0, 1, 2, 3], "no batch is missing"
+
+
+def test_a_pause_does_not_swallow_the_batch_after_it(spark, file_stream, control, running) -> None:
+    spark.conf.set("spark.sql.streaming.noDataProgressEventInterval", "50")
+    try:
+        stream = file_stream()
+        stream.add(_rows(0))
+        query = running(stream.frame().transform(hg.gate("p", rate=0.5, control=control)))
+        _batch(spark, control, "p", 0)
+        _eventually(lambda: query.lastProgress.batchId == 1, "an idle trigger's report")
+        ControlLoop.of(spark).drain()
+        stream.add(_rows(N))
+        assert _batch(spark, control, "p", 1).batch == 1
+    finally:
+        spark.conf.unset("spark.sql.streaming.noDataProgressEventInterval")

@@ -71,10 +71,22 @@ def _table(gate: str, query: str, records: list[Record], total: int, narrow: boo
             _rate(r),
             f"{r.duration_s:.2f} s",
             "" if r.delay_s is None else f"{r.delay_s:.2f} s",
-            r.state if r.balanced else f"{r.state} [bold red](does not add up)[/]",
+            _then(r),
         ]
         made.add_row(*cells, *([] if narrow else [r.plan.digest]))
     return made
+
+
+def _then(record: Record) -> str:
+    """The controller's state, and what else a person should know of this batch."""
+    notes = []
+    if not record.balanced:
+        notes.append("[bold red](does not add up)[/]")
+    if record.origin.startswith("fail"):
+        notes.append(f"[yellow]({record.origin})[/]")
+    if record.mode == "monitor":
+        notes.append(f"(would shed {record.would_shed:,})")
+    return " ".join([record.state, *notes])
 
 
 def _rate(record: Record) -> str:
