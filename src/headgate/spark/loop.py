@@ -18,6 +18,7 @@ import logging
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
@@ -77,6 +78,8 @@ class ControlLoop:
         #: Queries that have a gate, or may have one; the handle outlives the query.
         self._queries: dict[str, StreamingQuery] = {}
         self._seen: dict[str, int] = {}
+        #: Runs that ended, latest last: their reports may still come by the listener.
+        self._over: deque[str] = deque(maxlen=1000)
         self._guard = threading.RLock()
         self._faults: dict[str, str] = {}
         self._ended = threading.Event()
@@ -99,6 +102,7 @@ class ControlLoop:
     def register(self, spec: GateSpec) -> None:
         """A gate was built: from now on its queries are steered."""
         with self._guard:
+            self._catch_up()  # forget queries that have ended
             before = self._specs.get(spec.name)
             running = [k for k in self._runs if k[0] == spec.name]
             if before is not None and running and before.control != spec.control:
@@ -141,6 +145,8 @@ class ControlLoop:
         progress = json.loads(text)
         if "addBatch" not in progress["durationMs"]:
             return  # a trigger that ran nothing bears the number of the batch to come
+        if progress["runId"] in self._over:
+            return  # its last word was read when it ended
         query, batch = str(progress["id"]), int(progress["batchId"])
         self._seen[query] = max(batch, self._seen.get(query, -1))
         reports = reports_in(progress)
@@ -163,6 +169,7 @@ class ControlLoop:
         handle = self._queries.pop(query, None)
         if handle is not None:
             self._read_recent(query, handle)
+            self._over.append(str(handle.runId))
         self._seen.pop(query, None)
         for key in [k for k in self._runs if k[1] == query]:
             del self._runs[key]

@@ -289,14 +289,9 @@ class Broker:
         with log.open("wb") as sink:
             if not (folder / "data" / "meta.properties").exists():
                 cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-                storage = [
-                    "kafka.tools.StorageTool",
-                    "format",
-                    "-t",
-                    cluster,
-                    "-c",
-                    str(properties),
-                ]
+                # With an equals sign: an id may begin with a dash.
+                chosen = [f"--cluster-id={cluster}", f"--config={properties}"]
+                storage = ["kafka.tools.StorageTool", "format", *chosen]
                 done = subprocess.run([*java, *storage], check=False, stdout=sink, stderr=sink)
                 if done.returncode != 0:
                     raise BrokerFailed(f"cannot format {folder / 'data'}:\n{_tail(log)}")
