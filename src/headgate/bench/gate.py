@@ -52,10 +52,10 @@ class _Groups(Policy):
 def run(*, json_output: bool, quick: bool) -> dict[str, Any]:
     """All ratios, by name."""
     folder = Path(tempfile.mkdtemp(prefix="headgate-bench-"))
-    rows = 5_000_000 if quick else 20_000_000
+    rows = 5_000_000 if quick else 40_000_000
     try:
         with bench_progress() as progress, quiet_session(folder / "spark") as spark:
-            through, speeds = _throughput(spark, folder, rows, 3 if quick else 9, progress)
+            through, speeds = _throughput(spark, folder, rows, 3 if quick else 5, progress)
             batch, batch_context = _per_batch(spark, folder, 12 if quick else 40, progress)
             idle, idle_context = _idle(spark, folder, 4 if quick else 12, progress)
     finally:

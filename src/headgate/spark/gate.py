@@ -262,9 +262,10 @@ class Gate:
         hashed = shape.hashed(frame)
         columns = frame.columns
         # One column for the subquery: each mention of it would be another read of the plan.
-        frame = frame.withColumn(_LIMITS, self._reader(spark, "thresholds").select("t").scalar())
-        default = F.col(_LIMITS)[0]
+        thresholds = self._reader(spark, "thresholds").select("t").scalar()
         classes = shape.class_columns()
+        frame = frame.withColumn(_LIMITS, thresholds if classes else thresholds[0])
+        default = F.col(_LIMITS)[0] if classes else F.col(_LIMITS)
         limit: Column = default
         if classes:
             limit = by_class(classes, default, [F.col(_LIMITS)[i + 1] for i in range(len(classes))])
