@@ -74,13 +74,19 @@ def test_another_plan_than_the_pinned_one_is_found(books: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("plan", "kept"),
-    [(PLAN, 4_400), (PLAN, 3_600), (Plan(1.0), 9_999), (Plan(0.0), 1)],
+    ("plan", "kept"), [(Plan(1.0), 9_999), (Plan(0.0), 1), (PLAN, 10_001), (PLAN, -1)]
 )
-def test_a_share_that_the_plan_makes_all_but_impossible_is_found(
+def test_a_count_that_the_plan_makes_impossible_is_out_of_balance(
     books: Path, plan: Plan, kept: int
 ) -> None:
     write(books, 10, plan=plan, kept=kept, shed=10_000 - kept)
+    assert only(books).unbalanced == [10]
+    assert not only(books).balanced
+
+
+@pytest.mark.parametrize("kept", [4_400, 3_600])
+def test_a_share_that_the_plan_makes_all_but_impossible_is_found(books: Path, kept: int) -> None:
+    write(books, 10, plan=PLAN, kept=kept, shed=10_000 - kept)
     found = only(books)
     assert found.unlikely == [10]
     assert found.balanced  # suspect, but every row is accounted for
@@ -95,10 +101,12 @@ def test_a_batch_that_began_and_has_no_record_is_found_once_a_later_one_has(book
     store = PlanStore(books, "g", "q")
     fallback = PinnedPlan(KEEP_ALL, "fail-open")
     store.pin(10, fallback)
-    assert only(books).unsettled == []  # still at it
+    assert (only(books).unsettled, only(books).begun) == ([], [10])  # still at it
+    assert only(books).complete
     store.pin(11, fallback)
     write(books, 11)
     found = only(books)
+    assert found.begun == []
     assert found.unsettled == [10]
     assert found.balanced
     assert not found.complete

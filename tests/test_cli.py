@@ -136,7 +136,7 @@ def test_verify_names_unsettled_batches_and_exits_0(folder: Path) -> None:
     Ledger(folder, "rides", QUERY).append(record(6))
     result = run("ledger", "verify", folder)
     assert result.exit_code == 0
-    assert "unsettled): batch 5" in result.stdout
+    assert "unsettled; headgate.recount counts them): batch 5" in result.stdout
     value = json.loads(run("ledger", "verify", folder, "--json").stdout)
     assert (value["balanced"], value["complete"]) == (True, False)
 
@@ -189,6 +189,26 @@ def test_set_refuses_and_changes_nothing(folder: Path, arguments: list[str], tea
     assert SettingsFile(folder, "rides").overrides() == {"mode": "monitor"}
 
 
+@pytest.mark.parametrize("reset", [(), ("--reset",)])
+def test_set_refuses_what_the_gate_cannot_follow(folder: Path, reset: tuple[str, ...]) -> None:
+    run("set", folder, "rides", "--mode", "monitor")
+    line = one_line(run("set", folder, "rides", *reset, "--delay", "5 s"))
+    assert "without arrival=" in line
+    SettingsFile(folder, "rides").declare(GateSettings(hold="2 seconds"), own_controller=True)
+    for option, value in (("--hold", "1 s"), ("--delay", "1 s"), ("--rate", "0.5"), ("--floor", "0.5")):
+        assert "controller=" in one_line(run("set", folder, "rides", *reset, option, value))
+    assert SettingsFile(folder, "rides").overrides() == {"mode": "monitor"}
+
+
+def test_set_says_where_a_new_floor_does_not_reach(control: Path) -> None:
+    for name, on_failure in (("closed", "closed"), ("open", "open")):
+        SettingsFile(control, name).declare(GateSettings(hold=2, on_failure=on_failure))
+    text = "cannot read this folder keeps the floor in the code, 0.01"
+    assert text in run("set", control, "closed", "--floor", "0.2").stdout
+    assert text not in run("set", control, "closed", "--floor", "0.01").stdout
+    assert text not in run("set", control, "open", "--floor", "0.2").stdout
+
+
 def test_set_names_the_gates_there_are(folder: Path) -> None:
     assert "gates there: rides" in one_line(run("set", folder, "taxis", "--mode", "off"))
 
@@ -237,6 +257,12 @@ def test_status_of_a_gate_that_has_not_run(control: Path) -> None:
 # -- errors, help, purity
 
 
+@pytest.mark.parametrize("form", ["file:{}", "file://{}"])
+def test_the_folder_is_taken_as_spark_writes_it(folder: Path, form: str) -> None:
+    assert run("status", form.format(folder)).exit_code == 0
+    assert "object stores" in one_line(run("status", "s3://bucket/control"))
+
+
 @pytest.mark.parametrize("command", [("ledger", "show"), ("ledger", "verify"), ("status",)])
 def test_a_missing_folder_is_one_clear_line(tmp_path: Path, command: tuple[str, ...]) -> None:
     missing = tmp_path / "nowhere"
@@ -248,6 +274,14 @@ def test_a_missing_folder_is_one_clear_line(tmp_path: Path, command: tuple[str, 
 
 def test_an_unknown_gate_is_one_clear_line(folder: Path) -> None:
     assert "gates there: rides" in one_line(run("ledger", "verify", folder, "--gate", "taxis"))
+
+
+@pytest.mark.parametrize("name", ["gate", "hold", "replay"])
+def test_a_benchmark_is_told_only_how_long_to_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = {"bench": name, "ratios": {"x": 0.5}}
+    commands = sys.modules["headgate.cli.bench"]
+    monkeypatch.setattr(commands, "late", lambda where, extra: lambda *, quick: result)
+    assert json.loads(run("bench", name, "--quick", "--json").stdout) == result
 
 
 def test_the_demo_refuses_before_it_starts_spark() -> None:

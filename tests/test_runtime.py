@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headgate import Budget, Concept, FixedRate, GroupRates, LoadSample, Policy, Uniform, ValueClasses
-from headgate.plan import KEEP_ALL, Plan, threshold
+from headgate.plan import KEEP_ALL, Plan
 from headgate.runtime import BatchReport, GateRun, GateSpec
 from headgate.settings import GateSettings
 from headgate.store.ledger import Ledger, Record
@@ -45,7 +45,7 @@ class Job:
         plan = self.store.pin(self.batch, OPEN).plan
         kept = round(arrived * plan.default)
         sample = LoadSample(self.batch, self.clock(), 0.25 + 0.75e-4 * kept, arrived, kept)
-        report = BatchReport("q", sample, arrived - kept, threshold(plan.default), counts or {})
+        report = BatchReport("q", sample, plan.default_weight, counts or {})
         self.clock.sleep(max(1.0, sample.duration_s))
         self.batch += 1
         return self.run.handle(report)
@@ -123,6 +123,39 @@ def test_a_tighter_target_goes_on_from_what_was_learned(control: Path) -> None:
     assert all(r.duration_s <= 1.0 for r in job.steps(20)[1:])
 
 
+@pytest.mark.parametrize("between_batches", [True, False])
+@pytest.mark.parametrize("arrived", [50_000, 34_000])
+def test_a_target_takes_over_from_the_rate_that_was_held(
+    control: Path, arrived: int, between_batches: bool
+) -> None:
+    job = Job(control, GateSettings(rate=0.25))
+    job.steps(5, arrived)
+    SettingsFile(control, "g").change(hold=2)
+    if between_batches:
+        job.run.refresh()
+        assert job.current == Plan(0.25)
+    assert all(r.duration_s <= 2.0 for r in job.steps(30, arrived)), "no batch went through whole"
+    assert all(r.shed == 0 for r in job.steps(30, 1000)[10:]), "and it lets go when all fits"
+
+
+def test_a_target_takes_over_a_delay_and_its_floor_holds(control: Path) -> None:
+    settings = GateSettings(rate=0.01)
+    job = Job(control, settings)
+    SettingsFile(control, "g").declare(settings, arrival=True)
+    job.step()
+    SettingsFile(control, "g").change(delay=4, floor=0.1)
+    job.run.refresh()
+    assert job.current == Plan(0.1)
+
+
+def test_a_rate_that_was_only_watched_was_not_held(control: Path) -> None:
+    job = Job(control, GateSettings(rate=0.25, mode="monitor"))
+    job.steps(2, 1000)
+    SettingsFile(control, "g").change(hold=2, mode="shed")
+    job.run.refresh()
+    assert job.current == KEEP_ALL
+
+
 def test_settings_that_cannot_be_read_change_nothing(control: Path) -> None:
     job = Job(control, GateSettings(rate=0.3))
     (control / "gates" / "g" / "overrides.json").write_text("{")
@@ -163,6 +196,44 @@ def test_a_corrupt_snapshot_is_a_fresh_start(control: Path, bad: str) -> None:
     assert job.steps(20)[-1].duration_s <= 1.0
 
 
+HIGH = ValueClasses(("priority = 'high'",))
+
+
+def test_a_restart_knows_the_shares_of_the_classes(control: Path) -> None:
+    job = Job(control, GateSettings(rate=0.4), HIGH)
+    job.step(1000, counts={1: 100})
+    before = job.current
+    assert before.rate_of(1) == 1.0
+    assert before.default == pytest.approx(300 / 900)
+    job.restart()
+    assert job.current == before
+
+
+@pytest.mark.parametrize(
+    "concept", [None, 3, {}, {"classes": ["vip"], "counts": [[1, 100]], "total": 1000}, {"counts": "x"}]
+)
+def test_shares_that_are_missing_or_of_other_classes_are_passed_over(
+    control: Path, concept: object
+) -> None:
+    job = Job(control, GateSettings(rate=0.4), HIGH)
+    fresh = job.current
+    job.step(1000, counts={1: 100})
+    path = job.store.folder / "controller.json"
+    stored = json.loads(path.read_text())
+    path.write_text(json.dumps({**stored, "concept": concept}))
+    job.restart()
+    assert job.current == fresh
+
+
+def test_the_snapshot_of_an_older_headgate_is_read(control: Path) -> None:
+    job = Job(control, GateSettings(hold=1), start=0.9)
+    job.steps(40)
+    path = job.store.folder / "controller.json"
+    path.write_text(json.dumps(json.loads(path.read_text())["controller"]))
+    job.restart()
+    assert job.current.default < 0.5, "it is no fresh start"
+
+
 def test_a_persons_own_controller_is_used(control: Path) -> None:
     job = Job(control, GateSettings(hold=1), controller=FixedRate(0.123))
     assert job.steps(2)[-1].plan == Plan(0.123)
@@ -179,7 +250,7 @@ def test_a_folder_that_vanishes_does_not_stop_the_query(control: Path, how: str)
         if how == "gone for good":
             shutil.rmtree(control, ignore_errors=True)
         sample = LoadSample(batch, job.clock(), 4.0, 50_000, 50_000)
-        record = job.run.handle(BatchReport("q", sample, 0, threshold(1.0)))
+        record = job.run.handle(BatchReport("q", sample, 1.0))
         job.run.refresh()
         job.clock.sleep(4)
         assert record is not None
@@ -193,7 +264,7 @@ def test_a_pin_that_cannot_be_read_does_not_stop_the_query(control: Path, junk: 
     (pin,) = (job.store.folder / "pins").glob("*.json")
     pin.with_name(f"{1:012d}.json").write_text(junk)
     sample = LoadSample(1, job.clock(), 1.0, 1000, 10)
-    record = job.run.handle(BatchReport("q", sample, 990, threshold(0.01)))
+    record = job.run.handle(BatchReport("q", sample, 100.0))
     assert record is not None
     assert record.origin == "fail-closed"
     assert record.plan.default == pytest.approx(0.01)
@@ -203,7 +274,7 @@ def test_a_batch_is_handled_once(control: Path) -> None:
     job = Job(control, GateSettings(hold=1))
     job.steps(3)
     sample = LoadSample(1, job.clock(), 1.0, 10, 10)
-    assert job.run.handle(BatchReport("q", sample, 0, threshold(1.0))) is None
+    assert job.run.handle(BatchReport("q", sample, 1.0)) is None
     assert [r.batch for r in Ledger(control, "g", "q").lines()] == [0, 1, 2]
 
 
@@ -213,16 +284,16 @@ def test_rows_that_met_another_plan_than_the_pinned_are_booked_as_they_were(cont
     job.store.beat()
     job.store.pin(0, OPEN)
     sample = LoadSample(0, job.clock(), 1.0, 1000, 1000)
-    record = job.run.handle(BatchReport("q", sample, 0, threshold(1.0)))
+    record = job.run.handle(BatchReport("q", sample, 1.0))
     assert record is not None
     assert (record.plan, record.origin) == (KEEP_ALL, "fail-open")
 
 
-def test_an_empty_batch_has_no_threshold_and_its_pin_is_believed(control: Path) -> None:
+def test_an_empty_batch_has_no_weight_and_its_pin_is_believed(control: Path) -> None:
     job = Job(control, GateSettings(rate=0.5))
     job.store.beat()
     job.store.pin(0, OPEN)
-    record = job.run.handle(BatchReport("q", LoadSample(0, job.clock(), 0.1, 0, 0), 0, None))
+    record = job.run.handle(BatchReport("q", LoadSample(0, job.clock(), 0.1, 0, 0)))
     assert record is not None
     assert (record.plan, record.origin) == (Plan(0.5), "plan")
 
@@ -234,7 +305,7 @@ def test_old_pins_are_pruned_on_the_way_but_not_of_batches_without_a_record(cont
         job.store.pin(batch, OPEN)
         if batch != 3:
             sample = LoadSample(batch, job.clock(), 1.0, 10, 10)
-            job.run.handle(BatchReport("q", sample, 0, threshold(1.0)))
+            job.run.handle(BatchReport("q", sample, 1.0))
     assert job.store.pinned_batches() == [3, *range(51, 251)]
 
 
@@ -244,7 +315,7 @@ def test_what_a_policy_would_never_keep_is_no_load(control: Path) -> None:
     # 400,000 rows would take 30 s whole; the policy's own maxima leave 1,000 of them.
     for batch in range(30):
         sample = LoadSample(batch, job.clock(), 0.3, 400_000, 1_000)
-        report = BatchReport("q", sample, 399_000, None)
+        report = BatchReport("q", sample)
         job.run.handle(report)
         job.clock.sleep(1.0)
     assert job.current == policy.plan(Budget(1.0, "idle"), Concept())
@@ -254,7 +325,7 @@ def test_the_snapshot_on_disk_is_the_controllers(control: Path) -> None:
     job = Job(control, GateSettings(hold=1))
     job.steps(5)
     stored = json.loads((job.store.folder / "controller.json").read_text())
-    assert stored["batches"] == 5
+    assert stored["controller"]["batches"] == 5
 
 
 def test_empty_batches_do_not_use_up_the_opening(control: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from headgate import BadArgument, FixedRate, HoldDelay, HoldDuration
 from headgate.settings import GateSettings
-from headgate.store.folder import read_json
+from headgate.store.folder import read_json, write_json
 from headgate.store.settings_file import SettingsFile
 
 
@@ -75,7 +75,7 @@ def test_what_is_fixed_for_good_cannot_be_changed() -> None:
 @pytest.fixture
 def file(control: Path) -> SettingsFile:
     file = SettingsFile(control, "g")
-    file.declare(GateSettings(hold=1, floor=0.05))
+    file.declare(GateSettings(hold=1, floor=0.05), arrival=True)
     return file
 
 
@@ -113,6 +113,42 @@ def test_an_illegal_change_changes_nothing(
         file.change(**illegal)
     assert file.effective() == before
     assert read_json(control / "gates" / "g" / "overrides.json") == {"mode": "monitor"}
+
+
+def test_a_delay_that_cannot_be_measured_is_refused(control: Path) -> None:
+    file = SettingsFile(control, "g")
+    file.declare(GateSettings(hold=1), arrival=False)
+    with pytest.raises(BadArgument, match=r"delay='5 s' .*'g' was made without arrival=.*set hold"):
+        file.change(delay="5 s")
+    assert file.overrides() == {}
+    assert file.change(hold=2).target_s == 2.0
+
+
+@pytest.mark.parametrize("change", [{"hold": 2}, {"delay": 2}, {"rate": 0.5}, {"floor": 0.5}])
+def test_what_a_persons_own_controller_would_ignore_is_refused(
+    control: Path, change: dict[str, Any]
+) -> None:
+    file = SettingsFile(control, "g")
+    file.declare(GateSettings(hold=1), arrival=True, own_controller=True)
+    ((name, value),) = change.items()
+    with pytest.raises(BadArgument, match=f"{name}={value} would change nothing.*'g'.*controller="):
+        file.change(mode="off", **change)
+    assert file.overrides() == {}
+    assert file.change(mode="off").mode == "off"
+
+
+def test_a_gate_declared_by_an_older_headgate_takes_every_change(control: Path) -> None:
+    write_json(control / "gates" / "g" / "gate.json", GateSettings(hold=1).to_json())
+    assert SettingsFile(control, "g").change(delay="5 s", floor=0.5).target_s == 5.0
+
+
+def test_a_change_afresh_forgets_those_before_it_unless_it_is_refused(file: SettingsFile) -> None:
+    file.change(mode="off", rate=0.5)
+    with pytest.raises(BadArgument):
+        file.change(afresh=True, floor=7)
+    assert file.overrides() == {"mode": "off", "rate": 0.5}
+    file.change(afresh=True, floor=0.5)
+    assert file.overrides() == {"floor": 0.5}
 
 
 def test_reset_forgets_peoples_changes(file: SettingsFile) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,15 +13,18 @@ import pytest
 
 from headgate.errors import BadArgument, ControlFolderError
 from headgate.plan import KEEP_ALL, Plan
+from headgate.settings import GateSettings
 from headgate.store.folder import (
     check_gate_name,
     claim_json,
     open_control_folder,
     read_json,
+    used_control_folder,
     write_json,
 )
 from headgate.store.ledger import Ledger, Record, gates_in, queries_of
 from headgate.store.plans import HEARTBEAT_S, KEPT_PINS, LOOP_GONE_S, PinnedPlan, PlanStore
+from headgate.store.settings_file import SettingsFile
 from headgate.testing.clock import ManualClock
 
 OPEN = PinnedPlan(KEEP_ALL, "fail-open")
@@ -160,12 +164,29 @@ def test_paths_are_taken_as_spark_writes_them(tmp_path: Path, form: str) -> None
     assert open_control_folder(form.format(tmp_path / "c")) == tmp_path / "c"
 
 
+@pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}"])
+def test_a_folder_that_gates_have_used_is_found_as_spark_writes_it(tmp_path: Path, form: str) -> None:
+    SettingsFile(tmp_path / "c", "g").declare(GateSettings(hold=1))
+    assert used_control_folder(form.format(tmp_path / "c")) == tmp_path / "c"
+
+
+def test_a_folder_that_no_gate_has_used_is_refused_and_not_made(tmp_path: Path) -> None:
+    with pytest.raises(ControlFolderError, match=r"there is no folder .*control="):
+        used_control_folder(tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+    with pytest.raises(ControlFolderError, match=r"no gate has used .*control="):
+        used_control_folder(tmp_path)
+    with pytest.raises(ControlFolderError, match=r"cannot be read .*too long"):
+        used_control_folder(tmp_path / ("x" * 300))
+
+
+@pytest.mark.parametrize("find", [open_control_folder, used_control_folder])
 @pytest.mark.parametrize(
     "url", ["s3://bucket/x", "s3a://b/x", "gs://b/x", "hdfs://n/x", "dbfs:/x", "abfss://c@a/x"]
 )
-def test_an_object_store_is_refused_with_what_to_do(url: str) -> None:
+def test_an_object_store_is_refused_with_what_to_do(url: str, find: Callable[[str], Path]) -> None:
     with pytest.raises(ControlFolderError, match=r"(?s)object stores.*mount"):
-        open_control_folder(url)
+        find(url)
 
 
 def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@
     ├── ControlFolderError   (also OSError)       the control folder cannot be read or written
     ├── WorkerError                               Python workers cannot serve the plan
     ├── ArtifactsUnavailable                      Kafka's jars cannot be had (headgate.testing.broker)
-    ├── BrokerFailed                              a test broker did not start (headgate.testing.broker)
+    ├── BrokerFailed                              a test broker cannot serve (headgate.testing.broker)
     ├── DeliveryFailed                            test messages were not taken (headgate.testing.bursts)
     └── SnapshotError        (also ValueError)    stored bytes of another version, shape or seed
 

@@ -61,6 +61,11 @@ class Plan:
         """Whether no row can be shed under this plan."""
         return self.default >= 1.0 and all(rate >= 1.0 for rate in self.exceptions.values())
 
+    @property
+    def keeps_nothing(self) -> bool:
+        """Whether no row can be kept under this plan."""
+        return self.default <= 0.0 and all(rate <= 0.0 for rate in self.exceptions.values())
+
     def rate_of(self, key: int) -> float:
         """The keep rate of the group with this key."""
         return self.exceptions.get(key, self.default)
@@ -68,6 +73,12 @@ class Plan:
     def thresholds(self) -> tuple[int, dict[int, int]]:
         """The default's and every exception's threshold, as Spark compares them."""
         return threshold(self.default), {k: threshold(r) for k, r in self.exceptions.items()}
+
+    @property
+    def default_weight(self) -> float | None:
+        """The weight of a row kept at the default rate, to the bit as Spark computes it."""
+        limit = threshold(self.default)
+        return float(SCALE) / limit if limit else None
 
     @property
     def digest(self) -> str:

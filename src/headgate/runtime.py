@@ -12,7 +12,7 @@ from typing import Any
 from headgate.control import Controller, ControllerConfig
 from headgate.errors import HeadgateError
 from headgate.load import Budget, Concept, LoadSample
-from headgate.plan import KEEP_ALL, Plan, threshold
+from headgate.plan import KEEP_ALL, Plan
 from headgate.policies import Policy
 from headgate.settings import GateSettings
 from headgate.store.folder import read_json, write_json
@@ -37,6 +37,8 @@ class GateSpec:
     controller: ControllerConfig | None = None
     #: Keep rate of the first batch of a query that has no history.
     start: float = 1.0
+    #: The digest of the gate's shape: which columns and seed decide, besides the plan.
+    shape: str = ""
     #: Keys of the groups that the policy names, by label.
     keys: Mapping[str, int] = field(default_factory=dict)
 
@@ -47,9 +49,9 @@ class BatchReport:
 
     query: str
     sample: LoadSample
-    shed: int
-    #: The default threshold that the rows were really compared with, as Spark saw it.
-    threshold: int | None
+    #: The weight of the rows that passed, as Spark saw it: 1 / the rate that they really met. None
+    #: where none passed, or where rows have different rates.
+    weight: float | None = None
     counts: Mapping[int, int] = field(default_factory=dict)
     parts_ms: Mapping[str, int] = field(default_factory=dict)
     offsets: list[dict[str, Any]] = field(default_factory=list)
@@ -66,8 +68,9 @@ class GateRun:
         self._store = PlanStore(spec.control, spec.name, query, clock)
         self._ledger = Ledger(spec.control, spec.name, query)
         self._snapshot_path = self._store.folder / "controller.json"
-        self._controller = self._build(self._load_snapshot())
-        self._concept = Concept(keys=spec.keys)
+        learned = self._load_learned()
+        self._controller = self._build(learned["controller"])
+        self._concept = self._concept_from(learned["concept"])
         self._budget = self._controller.opening(clock())
         if not self._warm:
             self._budget = Budget(min(spec.start, self._budget.keep), self._budget.state)
@@ -88,12 +91,36 @@ class GateRun:
     def __str__(self) -> str:
         return f"gate {self.spec.name!r} of query {self.query}"
 
-    def _load_snapshot(self) -> Mapping[str, Any] | None:
+    def _load_learned(self) -> dict[str, Any]:
+        """What `_save_learned` wrote; an older Headgate wrote the controller's snapshot alone."""
         try:
             value = read_json(self._snapshot_path)
         except (OSError, ValueError):
-            return None
-        return value if isinstance(value, dict) and value else None
+            value = None
+        if isinstance(value, dict) and value.keys() == {"controller", "concept"}:
+            return value
+        return {"controller": value if isinstance(value, dict) and value else None, "concept": None}
+
+    def _save_learned(self) -> None:
+        concept = {
+            "classes": list(self.spec.policy.grouping.classes),
+            "counts": list(self._concept.counts.items()),
+            "total": self._concept.total,
+        }
+        learned = {"controller": self._controller.snapshot(), "concept": concept}
+        write_json(self._snapshot_path, learned)
+
+    def _concept_from(self, value: Any) -> Concept:
+        """The shares of the classes before a restart, if the code still has the same classes."""
+        fresh = Concept(keys=self.spec.keys)
+        try:
+            if value is None or tuple(value["classes"]) != self.spec.policy.grouping.classes:
+                return fresh
+            counts = {int(key): int(rows) for key, rows in value["counts"]}
+            return replace(fresh, counts=counts, total=int(value["total"]))
+        except (KeyError, TypeError, ValueError) as error:
+            log.warning("%s: the classes' shares cannot be read (%s)", self, error)
+            return fresh
 
     def _read_settings(self, default: GateSettings) -> GateSettings:
         try:
@@ -109,10 +136,13 @@ class GateRun:
             return
         log.info("%s: settings changed: %s", self, settings)
         before, self.settings = self.settings, settings
-        if _target(before) != _target(settings):
+        if self.spec.controller is None and _target(before) != _target(settings):
             same_kind = (before.rate is None) == (settings.rate is None)
             snapshot = self._controller.snapshot() if same_kind else None
+            held = self._budget.keep if before.mode == "shed" else 1.0
             self._controller = self._build(snapshot)
+            if not same_kind:
+                self._controller.take_over(held)
             self._budget = self._controller.opening(self._clock())
         self._publish()
 
@@ -155,7 +185,7 @@ class GateRun:
         record = self._record(report)
         try:
             self._ledger.append(record)
-            write_json(self._snapshot_path, self._controller.snapshot())
+            self._save_learned()
             if sample.batch_id % 50 == 0:
                 self._store.prune(self._ledger.records())
         except OSError as error:
@@ -194,8 +224,9 @@ class GateRun:
             batch=sample.batch_id,
             arrived=sample.arrived,
             kept=sample.kept,
-            shed=report.shed,
+            shed=sample.arrived - sample.kept,
             plan=plan,
+            shape=self.spec.shape,
             origin=origin,
             mode=self.settings.mode,
             would_shed=would_shed,
@@ -216,11 +247,15 @@ class GateRun:
             pinned = self._store.pinned(report.sample.batch_id)
         except (OSError, ValueError):
             pinned = None
-        met = report.threshold
-        if pinned is not None and met in (None, threshold(pinned.plan.default)):
+        met = report.weight
+        if pinned is not None and met in (None, pinned.plan.default_weight):
             return pinned.plan, pinned.origin
         # No pin: the worker could not use the folder, and failed open or closed.
-        rate = 1.0 if met is None else min(1.0, met / threshold(1.0))
+        given = self.spec.settings
+        if met is None:
+            rate = given.floor if given.on_failure == "closed" else 1.0
+        else:
+            rate = min(1.0, 1.0 / met)
         return Plan(rate), "fail-open" if rate >= 1.0 else "fail-closed"
 
 

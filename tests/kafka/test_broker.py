@@ -5,10 +5,12 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
 from headgate.errors import BadArgument
 from headgate.testing import broker as brokers
@@ -21,6 +23,7 @@ from headgate.testing.broker import (
     connector_jars,
 )
 from headgate.testing.bursts import Bursts, produce
+from headgate.testing.kafka_cli import kafka
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,6 +90,34 @@ def test_a_stopped_broker_opens_its_topics_again(broker: Broker, tmp_path: Path)
     with Broker.start(tmp_path) as second:
         topics = AdminClient({"bootstrap.servers": second.bootstrap}).list_topics(timeout=20).topics
         assert len(topics["kept"].partitions) == 3
+
+
+def test_a_topic_that_exists_is_left_as_it_is(broker: Broker, topic: Callable[..., str]) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    name = topic("twice", partitions=2)
+    assert not broker.create_topic(name, 5)
+    found = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(name, timeout=20)
+    assert len(found.topics[name].partitions) == 2
+
+
+def test_a_topic_that_kafka_refuses_is_a_clear_error(broker: Broker) -> None:
+    with pytest.raises(BrokerFailed, match=r"topic 'no spaces' was not created: .*invalid"):
+        broker.create_topic("no spaces")
+
+
+def test_the_start_command_takes_a_topic_that_exists(
+    broker: Broker, topic: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = topic("again")
+    with monkeypatch.context() as patch:
+        patch.setattr(Broker, "start", lambda *_: nullcontext(broker))
+        patch.setattr("headgate.testing.kafka_cli.signal.signal", lambda *_: None)
+        patch.setattr(Broker, "running", False)  # so that the command ends by itself
+        result = CliRunner().invoke(kafka, ["start", "--data", str(tmp_path), "--topic", name])
+    assert f"topic {name} is there already" in result.stderr
+    assert "ended by itself" in result.stderr
+    assert result.stdout == f"{broker.bootstrap}\n"
 
 
 def test_a_taken_port_is_named(broker: Broker, tmp_path: Path) -> None:

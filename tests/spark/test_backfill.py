@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 import headgate as hg
+from headgate.plan import KEEP_ALL
+from headgate.spark.loop import ControlLoop
 from headgate.store.audit import audit
 from headgate.store.ledger import queries_of
+from headgate.store.plans import PinnedPlan, PlanStore
 from tests.spark.conftest import records
 
 N = 1500
@@ -53,17 +56,51 @@ def test_backfill_of_some_batches(spark, shed_stream, control: Path) -> None:
         hg.backfill(spark, "other", control, reader, query="x")
 
 
+def test_a_gate_changed_since_backfills_what_it_shed_then(
+    spark, file_stream, control: Path, tmp_path: Path
+) -> None:
+    stream = file_stream(SCHEMA)
+    gates = [
+        hg.gate("c", rate=0.3, identity="id", control=control),
+        hg.gate("c", rate=0.3, identity=["id", "route"], seed=5, control=control),
+    ]
+    for turn, changed in enumerate(gates):
+        stream.add(_rows(turn * N))
+        writer = stream.frame().transform(changed).writeStream.format("parquet")
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer.trigger(availableNow=True).start(str(tmp_path / "kept")).awaitTermination()
+        ControlLoop.of(spark).drain()
+    kept = [row["id"] for row in spark.read.parquet(str(tmp_path / "kept")).collect()]
+    reader = hg.file_rows(lambda paths: spark.read.schema(SCHEMA).json(paths), tmp_path / "checkpoint")
+    shed = [row["id"] for row in hg.backfill(spark, "c", control, reader).collect()]
+    assert sorted([*shed, *kept]) == list(range(2 * N))
+
+
+@pytest.mark.parametrize(("lost", "later"), [(5, True), (11, False)])
 def test_recount_settles_a_batch_whose_report_was_lost(
-    spark, shed_stream, control: Path, tmp_path: Path
+    spark, shed_stream, control: Path, tmp_path: Path, lost: int, later: bool
 ) -> None:
     _, reader = shed_stream
-    before = records(control, "b")
+    before = records(control, "b")[lost]
     (query,) = queries_of(control, "b")
     path = control / "gates" / "b" / "queries" / query / "ledger" / "00000000.jsonl"
     lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[:5] + lines[6:]))
-    assert audit(control)[0].unsettled == [5]
+    path.write_text("".join(lines[:lost] + lines[lost + 1 :]))
+    found = audit(control)[0]
+    assert (found.unsettled if later else found.begun) == [lost]
     (record,) = hg.recount(spark, "b", control, reader, checkpoint=tmp_path / "checkpoint")
-    lost = before[5]
-    assert (record.arrived, record.kept, record.shed) == (lost.arrived, lost.kept, lost.shed)
+    assert (record.arrived, record.kept, record.shed) == (before.arrived, before.kept, before.shed)
     assert audit(control)[0].complete
+    assert audit(control)[0].begun == []
+
+
+def test_recount_leaves_a_batch_that_did_not_commit(
+    spark, shed_stream, control: Path, tmp_path: Path
+) -> None:
+    _, reader = shed_stream
+    (query,) = queries_of(control, "b")
+    PlanStore(control, "b", query).pin(12, PinnedPlan(KEEP_ALL, "fail-open"))
+    assert audit(control)[0].begun == [12]
+    assert hg.recount(spark, "b", control, reader, checkpoint=tmp_path / "checkpoint") == []
+    with pytest.raises(hg.BadArgument, match="no commits"):
+        hg.recount(spark, "b", control, reader, checkpoint=tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -152,3 +153,13 @@ def test_two_gates_of_one_name_on_the_two_sides_of_a_join(spark, stream, control
     left, right = stream.transform(gate), other.transform(gate).drop("_weight")
     with pytest.raises(AnalysisException, match=r"headgate\.twice"):
         left.join(right, F.expr("value = v and t = timestamp"))
+
+
+def test_a_backfill_from_a_folder_that_no_gate_has_used(spark, control: Path, tmp_path: Path) -> None:
+    for read_again in (hg.backfill, partial(hg.recount, checkpoint=tmp_path)):
+        with pytest.raises(hg.ControlFolderError, match="there is no folder"):
+            read_again(spark, "g", control, lambda offsets: spark.range(0))
+        with pytest.raises(hg.ControlFolderError, match="no gate has used"):
+            read_again(spark, "g", f"file:{tmp_path}", lambda offsets: spark.range(0))
+        with pytest.raises(hg.ControlFolderError, match="object stores"):
+            read_again(spark, "g", "s3://bucket/control", lambda offsets: spark.range(0))

@@ -5,11 +5,51 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import time
 from pathlib import Path
 
+import pytest
 from rich.progress import Progress
 
+from headgate.bench import replay
 from headgate.bench.replay import kill_and_replay
+
+
+@pytest.mark.parametrize(
+    "end", [KeyboardInterrupt(), RuntimeError("a fault"), subprocess.TimeoutExpired("child", 900)]
+)
+def test_a_benchmark_that_is_broken_off_leaves_no_process_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: BaseException
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(folder: Path, attempt: int) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(["sh", "-c", "sleep 300 & wait"], start_new_session=True))
+        return started[-1]
+
+    def break_off(*_: object) -> bool:
+        raise end
+
+    monkeypatch.setattr(replay, "_start", start)
+    monkeypatch.setattr(replay, "_reached_new_batch", break_off)
+    with Progress(disable=True) as progress, pytest.raises(type(end)):
+        kill_and_replay(tmp_path, kills=1, progress=progress)
+    (child,) = started
+    assert child.returncode == -9
+    deadline = time.monotonic() + 10
+    while _alive(child.pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _alive(child.pid), "what the child had started is gone, too"
+
+
+def _alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def test_a_killed_query_keeps_the_same_rows_again(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import headgate as hg
 from headgate.plan import Plan
+from headgate.settings import GateSettings
 from headgate.spark.loop import ControlLoop
 from headgate.store.audit import audit
 from headgate.store.folder import write_json
@@ -140,6 +141,37 @@ def test_a_loop_that_is_gone_fails_as_chosen(tmp_path: Path) -> None:
     assert store.pin(2, closed).plan == Plan(0.2)
     store.beat()
     assert store.pin(3, closed).plan == Plan(0.5)
+
+
+def test_failing_closed_keeps_the_floor_that_holds_now(tmp_path: Path) -> None:
+    from headgate.spark.plan_source import PlanReader
+
+    settings = SettingsFile(tmp_path, "g")
+    settings.declare(GateSettings(hold=1, floor=0.2, on_failure="closed"))
+    options = {"control": str(tmp_path), "gate": "g", "on_failure": "closed", "floor": "0.2"}
+    reader = PlanReader(options)
+    store = PlanStore(tmp_path, "g", "q")  # its loop never said a word
+    assert store.pin(1, reader._fallback).plan == Plan(0.2)
+    settings.change(floor=0.05)
+    assert store.pin(2, reader._fallback).plan == Plan(0.05)
+    store.beat()
+    store.publish(Plan(0.5))
+    assert store.pin(3, lambda: pytest.fail("a batch with a plan needs no settings")).plan == Plan(0.5)
+    shutil.rmtree(tmp_path)
+    assert reader._fallback().plan == Plan(0.2), "without the folder, the floor of the call"
+
+
+def test_the_gates_call_says_which_changes_it_can_follow(spark, file_stream, control: Path) -> None:
+    frame = file_stream().frame()
+    frame.transform(hg.gate("plain", hold="1 s", control=control))
+    with pytest.raises(hg.BadArgument, match="without arrival="):
+        SettingsFile(control, "plain").change(delay="5 s")
+    frame.transform(hg.gate("own", hold="1 s", controller=hg.FixedRate(0.5), control=control))
+    with pytest.raises(hg.BadArgument, match="made with controller="):
+        SettingsFile(control, "own").change(hold="2 s")
+    timed = frame.selectExpr("*", "timestamp_seconds(id) AS at")
+    timed.transform(hg.gate("timed", hold="1 s", arrival="at", control=control))
+    assert SettingsFile(control, "timed").change(delay="5 s").target_s == 5.0
 
 
 def test_a_restarted_query_goes_on_where_it_stood(spark, file_stream, control, running) -> None:

@@ -49,7 +49,7 @@ class _Groups(Policy):
         return Grouping(columns=("route",))
 
 
-def run(*, json_output: bool, quick: bool) -> dict[str, Any]:
+def run(*, quick: bool) -> dict[str, Any]:
     """All ratios, by name."""
     folder = Path(tempfile.mkdtemp(prefix="headgate-bench-"))
     rows = 5_000_000 if quick else 40_000_000

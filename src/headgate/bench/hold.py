@@ -43,7 +43,7 @@ class _Step:
     end_s: float = 90.0
 
 
-def run(*, json_output: bool, quick: bool) -> dict[str, Any]:
+def run(*, quick: bool) -> dict[str, Any]:
     """One row for each load and side; ratios are shares of one run."""
     folder = Path(tempfile.mkdtemp(prefix="headgate-hold-"))
     loads = (5,) if quick else (1, 2, 5, 10)

@@ -17,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,7 @@ __all__ = ["kill_and_replay", "run"]
 _FILES, _ROWS = 60, 400
 
 
-def run(*, json_output: bool, quick: bool) -> dict[str, Any]:
+def run(*, quick: bool) -> dict[str, Any]:
     """At least 20 kills (5 when quick)."""
     folder = Path(tempfile.mkdtemp(prefix="headgate-replay-"))
     try:
@@ -49,14 +51,12 @@ def kill_and_replay(folder: Path, kills: int, progress: Progress, seed: int = 1)
     task = progress.add_task("kill -9 and restart", total=kills + 1)
     killed = 0
     for attempt in range(10 * kills):
-        child = _start(folder, attempt)
-        if killed >= kills:
+        with _child(folder, attempt) as child:
+            if killed < kills and _reached_new_batch(folder, child, luck):
+                os.killpg(child.pid, signal.SIGKILL)
+                killed += 1
+                SettingsFile(folder / "control", GATE).change(rate=luck.choice([0.2, 0.35, 0.5, 0.8]))
             child.wait(timeout=900)
-        elif _reached_new_batch(folder, child, luck):
-            os.killpg(child.pid, signal.SIGKILL)
-            killed += 1
-            SettingsFile(folder / "control", GATE).change(rate=luck.choice([0.2, 0.35, 0.5, 0.8]))
-        child.wait(timeout=900)
         progress.advance(task)
         if (folder / "done").exists():
             break
@@ -70,6 +70,19 @@ def _make_input(folder: Path, files: int) -> None:
         ids = range(number * _ROWS, (number + 1) * _ROWS)
         text = "".join(json.dumps({"id": i}) + "\n" for i in ids)
         (folder / "in" / f"{number:05d}.json").write_text(text)
+
+
+@contextmanager
+def _child(folder: Path, attempt: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A run of the query; where ours ends before it (ctrl-C, a timeout), no Spark is left behind."""
+    child = _start(folder, attempt)
+    try:
+        yield child
+    except BaseException:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        raise
 
 
 def _start(folder: Path, attempt: int) -> subprocess.Popen[bytes]:
@@ -105,7 +118,8 @@ def _compare(folder: Path, killed: int) -> dict[str, Any]:
         )
         for what in ("gate", "rand")
     }
-    unsettled = audit(folder / "control")[0].unsettled
+    (before,) = audit(folder / "control")
+    unsettled = [*before.unsettled, *before.begun]
     if unsettled:
         _recount(folder)
     (found,) = audit(folder / "control")

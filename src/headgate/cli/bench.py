@@ -34,9 +34,7 @@ def _benchmark(name: str, text: str) -> None:
     @click.option("--quick", is_flag=True, help="A shorter run, with coarser figures.")
     @json_option
     def command(quick: bool, as_json: bool) -> None:
-        result: dict[str, Any] = late(f"headgate.bench.{name}:run", "spark")(
-            json_output=as_json, quick=quick
-        )
+        result: dict[str, Any] = late(f"headgate.bench.{name}:run", "spark")(quick=quick)
         if as_json:
             print_json(result)
         else:

@@ -1,14 +1,14 @@
-"""The control folder that a command is given: is it one, and what is in it?"""
+"""The gates and queries of the control folder that a command is given."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from headgate.errors import BadArgument, ControlFolderError
+from headgate.errors import BadArgument
 from headgate.store.ledger import gates_in, queries_of
 
-__all__ = ["GateQuery", "existing", "gate_queries"]
+__all__ = ["GateQuery", "gate_queries"]
 
 
 @dataclass(frozen=True)
@@ -17,21 +17,6 @@ class GateQuery:
 
     gate: str
     query: str
-
-
-def existing(control: str) -> Path:
-    """The folder, if gates have used it. A command that only reads must not make one."""
-    folder = Path(control.removeprefix("file://"))
-    if not folder.is_dir():
-        raise ControlFolderError(
-            f"there is no folder {control!r}: give the folder that the gate was given as control="
-        )
-    if not gates_in(folder):
-        raise ControlFolderError(
-            f"no gate has used the folder {control!r}: give the folder that the gate was given as "
-            "control=; a gate writes there when it is built"
-        )
-    return folder
 
 
 def gate_queries(control: Path, gate: str | None, query: str | None) -> list[GateQuery]:

@@ -8,10 +8,11 @@ from typing import Any
 import click
 from rich.table import Table
 
-from headgate.cli.folders import existing, gate_queries
+from headgate.cli.folders import gate_queries
 from headgate.cli.plumbing import json_option, print_json
 from headgate.cli.tables import console, table
 from headgate.store.audit import Audit, audit
+from headgate.store.folder import used_control_folder
 from headgate.store.ledger import Ledger, Record
 
 __all__ = ["ledger"]
@@ -42,7 +43,7 @@ def show(control: str, gate: str | None, query: str | None, last: int, as_json: 
       headgate ledger show /shared/control
       headgate ledger show /shared/control --gate rides --query 3f2a --last 100 --json
     """
-    folder = existing(control)
+    folder = used_control_folder(control)
     out = console()
     ledgers: list[dict[str, Any]] = []
     for pair in gate_queries(folder, gate, query):
@@ -102,15 +103,15 @@ def _rate(record: Record) -> str:
 def verify(control: str, gate: str | None, query: str | None, as_json: bool) -> None:
     """Check that arrived = kept + shed for every batch in CONTROL, under the plans pinned to them.
 
-    Exit code 1 if a row is not accounted for. Batches that began and have no record yet (unsettled)
-    are reported and are not an error: one may be running, or a kill came between commit and report.
+    Exit code 1 if a row is not accounted for. Batches that began and have no record are reported and
+    are not an error: one may be running, or a kill came between its commit and its report.
 
     \b
     Examples:
       headgate ledger verify /shared/control
       headgate ledger verify /shared/control --gate rides --json
     """
-    folder = existing(control)
+    folder = used_control_folder(control)
     found = [a for p in gate_queries(folder, gate, query) for a in audit(folder, p.gate, p.query)]
     balanced = all(a.balanced for a in found)
     if as_json:
@@ -141,7 +142,10 @@ def _verdict(found: Audit) -> list[str]:
         "do not add up": found.unbalanced,
         "were recorded twice with other counts or another plan": found.contradicted,
         "name another plan than was pinned": found.other_plan,
-        "began and have no record yet (unsettled)": found.unsettled,
+        "have no record, though later ones have (unsettled; headgate.recount counts them)": (
+            found.unsettled
+        ),
+        "began and have no record yet (running, or cut off by a kill)": found.begun,
         "kept a share that their plan makes all but impossible (a stream of few distinct rows?)": (
             found.unlikely
         ),

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from headgate.cli.folders import existing
 from headgate.cli.plumbing import json_option, print_json
 from headgate.errors import BadArgument
 from headgate.settings import MODES, GateSettings
+from headgate.store.folder import used_control_folder
 from headgate.store.settings_file import SettingsFile
 
 __all__ = ["set_", "target_text"]
@@ -37,21 +37,21 @@ def set_(control: str, gate: str, reset: bool, as_json: bool, **options: str | f
       headgate set /shared/control rides --hold "1500 ms" --floor 0.05
       headgate set /shared/control rides --reset
     """
-    file = SettingsFile(existing(control), gate)
+    file = SettingsFile(used_control_folder(control), gate)
     changes = {name: value for name, value in options.items() if value is not None}
     if not changes and not reset:
         raise BadArgument("nothing to change: give --mode, --hold, --delay, --rate, --floor or --reset")
     before = file.effective()
-    if reset:
-        before.changed(changes)  # refuse before anything is forgotten
-        file.reset()
-    after = file.change(**changes) if changes else file.effective()
+    after = file.change(afresh=reset, **changes)
     if as_json:
         print_json({"control": control, "gate": gate, **_as_json(after, file)})
         return
     click.echo(f"gate {gate}: {after.mode}, {target_text(after)}, floor {after.floor:g}")
     if after == before:
         click.echo("(as it was before)")
+    in_code = file.declared().floor
+    if after.on_failure == "closed" and after.floor != in_code:
+        click.echo(f"(a worker that cannot read this folder keeps the floor in the code, {in_code:g})")
 
 
 def _as_json(settings: GateSettings, file: SettingsFile) -> dict[str, Any]:

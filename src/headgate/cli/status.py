@@ -10,10 +10,10 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from headgate.cli.folders import existing
 from headgate.cli.plumbing import json_option, print_json
 from headgate.cli.set import target_text
 from headgate.cli.tables import console, table
+from headgate.store.folder import used_control_folder
 from headgate.store.ledger import Ledger, gates_in, queries_of
 from headgate.store.plans import LOOP_GONE_S, PlanStore
 from headgate.store.settings_file import SettingsFile
@@ -36,7 +36,7 @@ def status(control: str, as_json: bool) -> None:
       watch -n 2 headgate status /shared/control
       headgate status /shared/control --json
     """
-    folder = existing(control)
+    folder = used_control_folder(control)
     gates = [_gate(folder, name, time.time()) for name in gates_in(folder)]
     if as_json:
         print_json({"control": control, "gates": gates})

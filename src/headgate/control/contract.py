@@ -12,7 +12,7 @@ __all__ = ["Controller", "ControllerConfig"]
 
 
 class Controller(ABC):
-    """The running half: load samples in, budgets out. Two methods, no clock of its own."""
+    """The running half: load samples in, budgets out. Two methods are required; no clock of its own."""
 
     @abstractmethod
     def decide(self, sample: LoadSample) -> Budget:
@@ -21,6 +21,9 @@ class Controller(ABC):
     @abstractmethod
     def snapshot(self) -> dict[str, Any]:
         """All that was learned, as JSON; the config's `build` takes it back."""
+
+    def take_over(self, keep: float) -> None:  # noqa: B027, nobody has to
+        """Another kind of controller held this keep rate until now; a fresh one may begin from it."""
 
     def opening(self, now: float) -> Budget:
         """What to keep of the first batch after a start at `now`; a fresh controller keeps all."""

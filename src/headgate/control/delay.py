@@ -50,6 +50,10 @@ class HoldDelayController(Controller):
             HoldDuration(self._target / 2, floor=config.floor), snapshot
         )
 
+    def take_over(self, keep: float) -> None:
+        """As the duration controller's."""
+        self._inner.take_over(keep)
+
     def opening(self, now: float) -> Budget:
         """As the duration controller's."""
         return self._inner.opening(now)

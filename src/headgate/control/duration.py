@@ -124,6 +124,10 @@ class HoldDurationController(Controller):
         least = self._config.low * self._fit.rows_within(self._target)
         return max(least, self._fit.rows_within(share * self._target))
 
+    def take_over(self, keep: float) -> None:
+        """Go on shedding at this rate until the load is known; then tighten, or let go slowly."""
+        self._release.rate = max(self._config.floor, keep)
+
     def opening(self, now: float) -> Budget:
         """After a restart: what came while the query was down must fit into one batch too.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 
@@ -17,10 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headgate.errors import BadArgument
-from headgate.plan import KEEP_ALL
-from headgate.spark.offsets import BatchOffsets, offsets_in_checkpoint, offsets_in_record
+from headgate.spark.offsets import BatchOffsets, committed, offsets_in_checkpoint, offsets_in_record
 from headgate.spark.shape import THRESHOLD, GateShape
 from headgate.store.audit import audit
+from headgate.store.folder import used_control_folder
 from headgate.store.ledger import Ledger, Record, queries_of
 from headgate.store.plans import PlanStore
 
@@ -44,8 +43,7 @@ def backfill(
     `rows` reads a batch again: `kafka_rows` and `file_rows` make such readers. `batches` are the
     batches wanted; by default all that shed anything.
     """
-    folder = Path(control)
-    shape = GateShape.load(folder, gate)
+    folder = used_control_folder(control)
     name = _the_query(folder, gate, query)
     records = Ledger(folder, gate, name).records()
     wanted = [r for r in records.values() if r.shed > 0] if batches is None else _pick(records, batches)
@@ -53,9 +51,11 @@ def backfill(
         raise BadArgument(f"gate {gate!r} of query {name} shed nothing in these batches")
     parts = []
     for record in wanted:
+        shape = GateShape.load(folder, gate, record.shape)
         frame = rows(offsets_in_record(record))
-        decided = shape.decided(spark, frame, record.plan).where(F.col(THRESHOLD).isNull())
-        parts.append(decided.drop(THRESHOLD).withColumn("_batch", F.lit(record.batch)))
+        limited = shape.limited_by(spark, frame, record.plan)
+        shed = limited.where(~shape.passes(limited)).drop(THRESHOLD)
+        parts.append(shed.withColumn("_batch", F.lit(record.batch)))
     return reduce(DataFrame.unionByName, parts)
 
 
@@ -71,26 +71,27 @@ def recount(
     """Settle the batches that a kill left without a record, by counting them again.
 
     A query killed between a batch's commit and its report has the plan pinned and the offsets in
-    its checkpoint, and no counts. Both together give them back.
+    its checkpoint, and no counts. Both together give them back. A batch that did not commit is left
+    alone: it runs again when the query restarts.
     """
-    folder = Path(control)
-    shape = GateShape.load(folder, gate)
+    folder = used_control_folder(control)
     name = _the_query(folder, gate, query)
     ledger, store = Ledger(folder, gate, name), PlanStore(folder, gate, name)
     (found,) = audit(folder, gate, name)
     settled = []
-    for batch in found.unsettled:
+    for batch in [b for b in (*found.unsettled, *found.begun) if committed(Path(checkpoint), b)]:
         offsets = offsets_in_checkpoint(Path(checkpoint), batch)
         pinned = store.pinned(batch)
-        plan = KEEP_ALL if pinned is None else pinned.plan
-        decided = shape.decided(spark, rows(offsets), plan)
-        arrived = F.count(F.lit(1)).alias("arrived")
-        kept = F.count(THRESHOLD).alias("kept")
-        shed = F.count_if(F.col(THRESHOLD).isNull()).alias("shed")
-        counts = decided.agg(arrived, kept, shed).collect()[0]
-        record = Record(gate, name, batch, counts.arrived, counts.kept, counts.shed, plan)
-        origin = "plan" if pinned is None else pinned.origin
-        record = replace(record, origin=origin, why="recounted", offsets=offsets.to_json())
+        if pinned is None:
+            continue  # pruned meanwhile: it has a record by now
+        shape = GateShape.load(folder, gate, pinned.shape)
+        limited = shape.limited_by(spark, rows(offsets), pinned.plan)
+        arrived, kept = F.count(F.lit(1)), F.count_if(shape.passes(limited))
+        counts = limited.agg(arrived.alias("arrived"), kept.alias("kept")).collect()[0]
+        record = Record(
+            gate, name, batch, counts.arrived, counts.kept, counts.arrived - counts.kept,
+            pinned.plan, pinned.shape, pinned.origin, why="recounted", offsets=offsets.to_json(),
+        )  # fmt: skip
         ledger.append(record)
         settled.append(record)
     return settled
@@ -98,12 +99,17 @@ def recount(
 
 def _the_query(control: Path, gate: str, query: str | None) -> str:
     known = queries_of(control, gate)
+    if not known:
+        raise BadArgument(
+            f"no gate {gate!r} has used the control folder {str(control)!r}: give the folder "
+            "and the name that the query ran with"
+        )
     if query is None and len(known) == 1:
         return known[0]
     if query is None or query not in known:
         raise BadArgument(
             f"query={query!r}: gate {gate!r} in {str(control)!r} has the queries "
-            f"{', '.join(known) or 'none'}; name one of them"
+            f"{', '.join(known)}; name one of them"
         )
     return query
 

@@ -35,7 +35,7 @@ from headgate.spark.identity import (
 from headgate.spark.loop import ControlLoop
 from headgate.spark.meter import before_gate, behind_gate, metric_names
 from headgate.spark.plan_source import FORMAT, PlanSource
-from headgate.spark.shape import THRESHOLD, GateShape, by_class, quoted
+from headgate.spark.shape import THRESHOLD, GateShape, Limits, quoted
 from headgate.store.folder import check_gate_name, open_control_folder
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
@@ -47,8 +47,6 @@ log = logging.getLogger("headgate")
 #: The column that a gate adds: 1 / keep rate, the number of arrived rows that a kept row stands for.
 WEIGHT = "_weight"
 _GATES = "headgate.gates"
-_KEY = "_headgate_key"
-_LIMIT = "_headgate_limit"
 _LIMITS = "_headgate_limits"
 
 
@@ -182,7 +180,11 @@ class Gate:
         """Everything that can go wrong goes wrong here, at the call, and not in a worker."""
         assert self.control is not None
         grouping = self.policy.grouping
-        SettingsFile(self.control, self.name).declare(self.settings)
+        SettingsFile(self.control, self.name).declare(
+            self.settings,
+            arrival=self.arrival is not None,
+            own_controller=self.controller is not None,
+        )
         shape.save(self.control, self.name)
         spec = GateSpec(
             name=self.name,
@@ -191,11 +193,12 @@ class Gate:
             policy=self.policy,
             controller=self.controller,
             start=self.start,
+            shape=shape.digest,
             keys=named_keys(spark, frame, grouping.columns, grouping.named),
         )
         self._publish_opening(spec)
         spark.dataSource.register(PlanSource)
-        self._trial_read(spark)
+        self._trial_read(spark, shape)
         ControlLoop.of(spark).register(spec)
 
     def _publish_opening(self, spec: GateSpec) -> None:
@@ -206,10 +209,11 @@ class Gate:
         opening = self.policy.plan(Budget(keep, "idle"), Concept(keys=spec.keys))
         PlanStore(spec.control, spec.name, "-").publish_opening(opening)
 
-    def _reader(self, spark: SparkSession, view: str) -> DataFrame:
+    def _reader(self, spark: SparkSession, shape: GateShape, view: str) -> DataFrame:
         options = {
             "control": str(self.control),
             "gate": self.name,
+            "shape": shape.digest,
             "view": view,
             "classes": str(len(self.policy.grouping.classes)),
             "on_failure": self.settings.on_failure,
@@ -217,10 +221,10 @@ class Gate:
         }
         return spark.read.format(FORMAT).options(**options).load()
 
-    def _trial_read(self, spark: SparkSession) -> None:
+    def _trial_read(self, spark: SparkSession, shape: GateShape) -> None:
         """Can a Python worker import Headgate and open the control folder?"""
         try:
-            self._reader(spark, "thresholds").collect()
+            self._reader(spark, shape, "thresholds").collect()
         except PySparkException as error:
             raise WorkerError(
                 f"gate {self.name!r}: a Python worker of Spark cannot serve its plan. Headgate "
@@ -246,8 +250,8 @@ class Gate:
         grouping = self.policy.grouping
         keys = named_keys(spark, frame, grouping.columns, grouping.named)
         plan = self.policy.plan(Budget(self.settings.rate, "fixed"), Concept(keys=keys))
-        passing = shape.decided(spark, frame, plan).where(F.col(THRESHOLD).isNotNull())
-        return self._weighted(passing, frame.columns, gates)
+        limited = shape.limited_by(spark, frame, plan)
+        return self._weighted(limited.where(shape.passes(limited)), frame.columns, gates)
 
     def planned(
         self, spark: SparkSession, frame: DataFrame, shape: GateShape, gates: list[str]
@@ -256,33 +260,25 @@ class Gate:
 
         The default's threshold (and the classes') comes from a scalar subquery on the plan: Spark
         runs it once a batch and compiles its value into the filter. Only a policy with groups by
-        column needs the broadcast join. The threshold becomes null for a row that is shed, so one
-        column carries decision and rate, and the weight is computed for kept rows only.
+        column needs the broadcast join.
         """
-        hashed = shape.hashed(frame)
         columns = frame.columns
-        # One column for the subquery: each mention of it would be another read of the plan.
-        thresholds = self._reader(spark, "thresholds").select("t").scalar()
-        classes = shape.class_columns()
-        frame = frame.withColumn(_LIMITS, thresholds if classes else thresholds[0])
-        default = F.col(_LIMITS)[0] if classes else F.col(_LIMITS)
-        limit: Column = default
-        if classes:
-            limit = by_class(classes, default, [F.col(_LIMITS)[i + 1] for i in range(len(classes))])
-        if shape.columns:
-            plan = self._reader(spark, "exceptions").withColumnsRenamed({"k": _KEY, "t": _LIMIT})
-            frame = frame.withColumn(_KEY, group_key(frame, shape.columns))
-            frame = frame.join(F.broadcast(plan), _KEY, "left").drop(_KEY)
-            limit = F.coalesce(F.col(_LIMIT), limit)
-        decided = frame.withColumn(THRESHOLD, F.when(hashed < limit, limit))
-        decided = decided.select(*[quoted(c) for c in columns], F.col(THRESHOLD))
         inside, outside = metric_names(self.name)
-        passes = F.col(THRESHOLD).isNotNull()
-        # Where all rows have one rate, report the one that they met.
-        met = F.col(THRESHOLD) if self.policy.grouping.trivial else None
-        metered = decided.observe(inside, *before_gate(passes, met, self.arrival, _first_match(classes)))
-        passing = metered.where(passes)
-        return self._weighted(passing, columns, gates).observe(outside, *behind_gate())
+        classes = _first_match(shape.class_columns())
+        frame = frame.observe(inside, *before_gate(self.arrival, classes))
+        # One column for the subquery: each mention of it would be another read of the plan.
+        thresholds = self._reader(spark, shape, "thresholds").select("t").scalar()
+        frame = frame.withColumn(_LIMITS, thresholds if classes else thresholds[0])
+        read = F.col(_LIMITS)
+        limits = Limits(
+            default=read[0] if classes else read,
+            classes=[read[i + 1] for i in range(len(classes))],
+            exceptions=self._reader(spark, shape, "exceptions") if shape.columns else None,
+        )
+        limited = shape.limited(frame, limits)
+        weighted = self._weighted(limited.where(shape.passes(limited)), columns, gates)
+        alike = self.policy.grouping.trivial and WEIGHT not in columns
+        return weighted.observe(outside, *behind_gate(F.col(WEIGHT) if alike else None))
 
     def _weighted(self, passing: DataFrame, columns: list[str], gates: list[str]) -> DataFrame:
         weight = F.lit(float(SCALE)) / F.col(THRESHOLD)

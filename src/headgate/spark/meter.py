@@ -22,25 +22,28 @@ def metric_names(gate: str) -> tuple[str, str]:
     return f"{_PREFIX}{gate}.in", f"{_PREFIX}{gate}.out"
 
 
-def before_gate(
-    passes: Column, threshold: Column | None, arrival: str | None, classes: list[Column]
-) -> list[Column]:
-    """Counted in front of the filter: rows, rows about to be shed, the oldest arrival, classes."""
-    columns = [
-        F.count(F.lit(1)).alias("arrived"),
-        F.count_if(~passes).alias("shed"),
-    ]
-    if threshold is not None:
-        columns.append(F.max(threshold).alias("threshold"))
+def before_gate(arrival: str | None, classes: list[Column]) -> list[Column]:
+    """Counted in front of the gate: rows, the oldest arrival, the rows of each class.
+
+    In front of everything that the gate does, and not between its decision and its filter: there it
+    would cut Spark's generated code in two, and every row would be written out once more.
+    """
+    columns = [F.count(F.lit(1)).alias("arrived")]
     if arrival is not None:
         columns.append(F.unix_micros(F.min(F.col(arrival))).alias("oldest"))
     columns += [F.count_if(c).alias(f"class_{i}") for i, c in enumerate(classes, start=1)]
     return columns
 
 
-def behind_gate() -> list[Column]:
-    """Counted behind the filter: the rows that really passed."""
-    return [F.count(F.lit(1)).alias("kept")]
+def behind_gate(weight: Column | None) -> list[Column]:
+    """Counted behind the gate: the rows that really passed, and the one weight that all of them have.
+
+    `weight` is None where rows have different weights; a lone one tells which plan they met.
+    """
+    columns = [F.count(F.lit(1)).alias("kept")]
+    if weight is not None:
+        columns.append(F.max(weight).alias("weight"))
+    return columns
 
 
 def reports_in(progress: Mapping[str, Any]) -> dict[str, BatchReport]:
@@ -85,12 +88,11 @@ def _report(
         oldest_arrival=None if oldest is None else int(oldest) / 1e6,
         backlog=_backlog(sources),
     )
-    threshold = values.get("threshold")
+    weight = behind.get("weight")
     return BatchReport(
         query=str(progress["id"]),
         sample=sample,
-        shed=int(values["shed"]),
-        threshold=None if threshold is None else int(threshold),
+        weight=None if weight is None else float(weight),
         counts={
             int(k.removeprefix("class_")): int(v) for k, v in values.items() if k.startswith("class_")
         },

@@ -14,7 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 from headgate.errors import BadArgument
 from headgate.store.ledger import Record
 
-__all__ = ["BatchOffsets", "file_rows", "kafka_rows", "offsets_in_checkpoint", "offsets_in_record"]
+__all__ = [
+    "BatchOffsets",
+    "committed",
+    "file_rows",
+    "kafka_rows",
+    "offsets_in_checkpoint",
+    "offsets_in_record",
+]
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,19 @@ def offsets_in_checkpoint(checkpoint: Path, batch: int) -> BatchOffsets:
     if batch > 0:
         starts = _offset_log(checkpoint, batch - 1)
     return BatchOffsets(batch, starts, ends)
+
+
+def committed(checkpoint: Path, batch: int) -> bool:
+    """Whether the batch is over for good: it is in Spark's commit log, or a later one is.
+
+    Spark keeps the last hundred batches of it, like the offsets.
+    """
+    commits = checkpoint / "commits"
+    if not commits.is_dir():
+        raise BadArgument(
+            f"checkpoint={str(checkpoint)!r} has no commits: give the query's checkpoint folder"
+        )
+    return any(p.name.isdigit() and int(p.name) >= batch for p in commits.iterdir())
 
 
 def _offset_log(checkpoint: Path, batch: int) -> tuple[Any, ...]:

@@ -65,11 +65,11 @@ class PlanReader(DataSourceReader):
         control = Path(self._options["control"])
         if query is None or batch is None:
             return self._trial(control)
-        fallback = self._fallback()
         try:
-            return PlanStore(control, self._options["gate"], query).pin(int(batch), fallback).plan
+            store = PlanStore(control, self._options["gate"], query)
+            return store.pin(int(batch), self._fallback, self._options["shape"]).plan
         except Exception:  # whatever is wrong with the folder, the query goes on
-            return fallback.plan
+            return self._fallback().plan
 
     @staticmethod
     def _trial(control: Path) -> Plan:
@@ -83,5 +83,17 @@ class PlanReader(DataSourceReader):
 
     def _fallback(self) -> PinnedPlan:
         if self._options["on_failure"] == "closed":
-            return PinnedPlan(Plan(float(self._options["floor"])), "fail-closed")
+            return PinnedPlan(Plan(self._floor()), "fail-closed")
         return PinnedPlan(KEEP_ALL, "fail-open")
+
+    def _floor(self) -> float:
+        """The floor that people set, if the folder can be read; else the one given at the call.
+
+        Only a failure reads the settings: a batch whose plan is there has no need of them.
+        """
+        try:
+            from headgate.store.settings_file import SettingsFile
+
+            return SettingsFile(Path(self._options["control"]), self._options["gate"]).effective().floor
+        except Exception:
+            return float(self._options["floor"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,9 @@ from headgate.plan import Plan, threshold
 from headgate.spark.identity import group_key, row_hash
 from headgate.store.folder import read_json, write_json
 
-__all__ = ["THRESHOLD", "GateShape", "by_class", "quoted"]
+__all__ = ["THRESHOLD", "GateShape", "Limits", "quoted"]
 
-#: Scratch column: the row's threshold if it is kept, null if it is shed.
+#: Scratch column: the row is kept if its hash is below this.
 THRESHOLD = "_headgate_threshold"
 _KEY = "_headgate_key"
 _LIMIT = "_headgate_limit"
@@ -27,12 +29,15 @@ def quoted(name: str) -> Column:
     return F.col(f"`{name.replace('`', '``')}`")
 
 
-def by_class(classes: list[Column], default: Column, limits: list[Column]) -> Column:
-    """The limit of the first class that a row is in, else the default."""
-    limit = default
-    for matches, value in reversed(list(zip(classes, limits, strict=True))):
-        limit = F.when(matches, value).otherwise(limit)
-    return limit
+@dataclass(frozen=True)
+class Limits:
+    """A plan's thresholds as Spark sees them: known now (literals), or read by each batch."""
+
+    default: Column
+    #: One for each value class.
+    classes: list[Column]
+    #: `k, t`: the thresholds of groups by column; None where there are none.
+    exceptions: DataFrame | None
 
 
 @dataclass(frozen=True)
@@ -44,18 +49,29 @@ class GateShape:
     columns: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
 
+    @property
+    def digest(self) -> str:
+        """Twelve hexadecimal digits that name this shape."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @staticmethod
+    def _path(control: Path, gate: str, digest: str) -> Path:
+        return control / "gates" / gate / "shapes" / f"{digest}.json"
+
     def save(self, control: Path, gate: str) -> None:
-        """Keep it beside the gate's plans."""
-        write_json(control / "gates" / gate / "shape.json", asdict(self))
+        """Keep it beside the gate's plans, and beside the shapes that the gate had before."""
+        write_json(self._path(control, gate, self.digest), asdict(self))
 
     @classmethod
-    def load(cls, control: Path, gate: str) -> GateShape:
-        """What the gate's call kept."""
-        value: dict[str, Any] | None = read_json(control / "gates" / gate / "shape.json")
+    def load(cls, control: Path, gate: str, digest: str) -> GateShape:
+        """The shape that a batch met."""
+        value: dict[str, Any] | None = read_json(cls._path(control, gate, digest))
         if value is None:
             raise BadArgument(
-                f"no gate {gate!r} has used the control folder {str(control)!r}: give the folder "
-                "and the name that the query ran with"
+                f"gate {gate!r} has no shape {digest!r} in the control folder {str(control)!r}: "
+                "without it nobody can tell which rows were shed; restore the folder's "
+                f"gates/{gate}/shapes"
             )
         return cls(
             identity=tuple(value["identity"]),
@@ -68,22 +84,28 @@ class GateShape:
         """A row's membership in each class; unknown (null) is no."""
         return [F.coalesce(F.expr(predicate), F.lit(False)) for predicate in self.classes]
 
-    def hashed(self, frame: DataFrame) -> Column:
-        """The row's 62-bit hash."""
-        return row_hash(frame, self.identity, self.seed)
-
-    def decided(self, spark: SparkSession, frame: DataFrame, plan: Plan) -> DataFrame:
-        """The frame with `THRESHOLD`, under one plan known now: null where the row is shed."""
-        default, exceptions = plan.thresholds()
-        limit = F.lit(default)
-        hashed = self.hashed(frame)
-        if self.classes:
-            limits = [F.lit(threshold(plan.rate_of(i + 1))) for i in range(len(self.classes))]
-            limit = by_class(self.class_columns(), limit, limits)
-        elif self.columns and exceptions:
-            rows = spark.createDataFrame(list(exceptions.items()), f"{_KEY} bigint, {_LIMIT} bigint")
+    def limited(self, frame: DataFrame, limits: Limits) -> DataFrame:
+        """The frame with each row's limit as `THRESHOLD`."""
+        columns = [quoted(name) for name in frame.columns]
+        limit = limits.default
+        for matches, of_class in reversed(list(zip(self.class_columns(), limits.classes, strict=True))):
+            limit = F.when(matches, of_class).otherwise(limit)
+        if limits.exceptions is not None:
+            groups = limits.exceptions.withColumnsRenamed({"k": _KEY, "t": _LIMIT})
             frame = frame.withColumn(_KEY, group_key(frame, self.columns))
-            frame = frame.join(F.broadcast(rows), _KEY, "left").drop(_KEY)
+            frame = frame.join(F.broadcast(groups), _KEY, "left").drop(_KEY)
             limit = F.coalesce(F.col(_LIMIT), limit)
-        decided = frame.withColumn(THRESHOLD, F.when(hashed < limit, limit))
-        return decided.drop(_LIMIT)
+        return frame.select(*columns, limit.alias(THRESHOLD))
+
+    def limited_by(self, spark: SparkSession, frame: DataFrame, plan: Plan) -> DataFrame:
+        """`limited`, under one plan that is known now."""
+        default, exceptions = plan.thresholds()
+        classes = [F.lit(threshold(plan.rate_of(i + 1))) for i in range(len(self.classes))]
+        groups = None
+        if self.columns and exceptions:
+            groups = spark.createDataFrame(list(exceptions.items()), "k bigint, t bigint")
+        return self.limited(frame, Limits(F.lit(default), classes, groups))
+
+    def passes(self, limited: DataFrame) -> Column:
+        """Whether a row of a limited frame is kept: true or false, never null."""
+        return row_hash(limited, self.identity, self.seed) < F.col(THRESHOLD)

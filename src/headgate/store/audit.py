@@ -26,7 +26,7 @@ class Audit:
     arrived: int = 0
     kept: int = 0
     shed: int = 0
-    #: Batches whose counts do not add up.
+    #: Batches whose counts do not add up, or cannot be under their plan.
     unbalanced: list[int] = field(default_factory=list)
     #: Batches recorded twice with other counts or another plan.
     contradicted: list[int] = field(default_factory=list)
@@ -35,9 +35,12 @@ class Audit:
     #: Batches that kept a share their plan makes all but impossible. Duplicated rows share one
     #: fate, so a stream of few distinct rows can show up here without a fault.
     unlikely: list[int] = field(default_factory=list)
-    #: Batches that began (their plan is pinned) and have no record: the query was killed between
-    #: the commit and the report, or is still at it. `headgate.recount` settles them.
+    #: Batches that began (their plan is pinned) and have no record, though later ones have: the
+    #: query was killed between the commit and the report. `headgate.recount` settles them.
     unsettled: list[int] = field(default_factory=list)
+    #: Batches that began after the last one recorded: running now, or cut off by a kill. What did
+    #: not commit runs again when the query restarts; `headgate.recount` settles what did.
+    begun: list[int] = field(default_factory=list)
 
     @property
     def balanced(self) -> bool:
@@ -85,7 +88,9 @@ def _audit_one(control: Path, gate: str, query: str) -> Audit:
         if not _plausible(record):
             found.unlikely.append(batch)
     last = max(seen, default=-1)
-    found.unsettled = [b for b in store.pinned_batches() if b not in seen and b < last]
+    silent = [b for b in store.pinned_batches() if b not in seen]
+    found.unsettled = [b for b in silent if b < last]
+    found.begun = [b for b in silent if b > last]
     return found
 
 
@@ -97,6 +102,4 @@ def _plausible(record: Record) -> bool:
     if record.plan.exceptions:
         return True  # the mix of groups is not in the record
     rate, n = record.plan.default, record.arrived
-    if rate in (0.0, 1.0):
-        return record.kept == rate * n
     return abs(record.kept - rate * n) <= _SIGMAS * math.sqrt(n * rate * (1 - rate)) + 1

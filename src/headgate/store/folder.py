@@ -13,7 +13,14 @@ from typing import Any
 
 from headgate.errors import BadArgument, ControlFolderError
 
-__all__ = ["check_gate_name", "claim_json", "open_control_folder", "read_json", "write_json"]
+__all__ = [
+    "check_gate_name",
+    "claim_json",
+    "open_control_folder",
+    "read_json",
+    "used_control_folder",
+    "write_json",
+]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
@@ -29,8 +36,8 @@ def check_gate_name(name: str) -> str:
     return name
 
 
-def open_control_folder(control: str | os.PathLike[str]) -> Path:
-    """The folder, made if it is not there, after a trial write."""
+def _control_path(control: str | os.PathLike[str]) -> Path:
+    """The path that people or Spark wrote."""
     text = os.fspath(control)
     if text.startswith("file:/"):  # as Spark writes it: file:/tmp/x, or file:///tmp/x
         text = "/" + text[len("file:") :].lstrip("/")
@@ -40,7 +47,12 @@ def open_control_folder(control: str | os.PathLike[str]) -> Path:
             "executor can open (a local folder on one machine, NFS or a mounted volume on a "
             "cluster); object stores are not supported: mount the bucket, or use a shared disk"
         )
-    folder = Path(text).absolute()
+    return Path(text).absolute()
+
+
+def open_control_folder(control: str | os.PathLike[str]) -> Path:
+    """The folder, made if it is not there, after a trial write: for a gate."""
+    folder = _control_path(control)
     trial = folder / f".trial-{uuid.uuid4().hex}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -48,9 +60,34 @@ def open_control_folder(control: str | os.PathLike[str]) -> Path:
         trial.unlink()
     except OSError as error:
         raise ControlFolderError(
-            f"control={text!r} cannot be written ({error.strerror or error}): give a folder that "
-            "the driver and every executor can read and write"
+            f"control={os.fspath(control)!r} cannot be written ({error.strerror or error}): give a "
+            "folder that the driver and every executor can read and write"
         ) from error
+    return folder
+
+
+def used_control_folder(control: str | os.PathLike[str]) -> Path:
+    """The folder, if gates have used it: for whoever comes after a gate, and must not make one."""
+    folder = _control_path(control)
+    gates = folder / "gates"
+    try:
+        there = folder.is_dir()
+        used = gates.is_dir() and any(path.is_dir() for path in gates.iterdir())
+    except OSError as error:
+        raise ControlFolderError(
+            f"control={os.fspath(control)!r} cannot be read ({error.strerror or error}): run as someone "
+            "who can read the folder that the gate was given as control="
+        ) from error
+    if not there:
+        raise ControlFolderError(
+            f"there is no folder {os.fspath(control)!r}: give the folder that the gate was given as "
+            "control="
+        )
+    if not used:
+        raise ControlFolderError(
+            f"no gate has used the folder {os.fspath(control)!r}: give the folder that the gate was "
+            "given as control=; a gate writes there when it is built"
+        )
     return folder
 
 

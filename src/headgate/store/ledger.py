@@ -26,10 +26,10 @@ _SEGMENT = 5000
 
 @dataclass(frozen=True)
 class Record:
-    """One batch through one gate. `arrived`, `kept` and `shed` are counted each by itself:
+    """One batch through one gate.
 
-    `arrived` and `shed` in front of the filter, `kept` behind it, so that their balance is a fact
-    about the batch and not an identity.
+    `arrived` is counted in front of the gate and `kept` behind it, by meters that know nothing of
+    each other or of the plan; `shed` is what came and did not pass.
     """
 
     gate: str
@@ -39,6 +39,8 @@ class Record:
     kept: int
     shed: int
     plan: Plan
+    #: The digest of the `GateShape` that the rows met: which columns, which seed.
+    shape: str = ""
     #: Why this plan: plan, start, fail-open, fail-closed, or unpinned.
     origin: str = "plan"
     mode: str = "shed"
@@ -58,8 +60,15 @@ class Record:
 
     @property
     def balanced(self) -> bool:
-        """Whether no row is unaccounted for."""
-        return self.arrived == self.kept + self.shed
+        """Whether no row is unaccounted for, and none came from nowhere.
+
+        Under a plan that keeps everything (or nothing) this is exact: the two meters must agree.
+        """
+        if self.arrived != self.kept + self.shed or self.kept < 0 or self.shed < 0:
+            return False
+        if self.plan.keeps_everything:
+            return self.shed == 0
+        return self.kept == 0 if self.plan.keeps_nothing else True
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""

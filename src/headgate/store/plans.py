@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,17 +34,19 @@ class PinnedPlan:
 
     plan: Plan
     origin: str
+    #: The digest of the `GateShape` that the batch met when it first ran.
+    shape: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
-        return {"plan": self.plan.to_json(), "origin": self.origin}
+        return {"plan": self.plan.to_json(), "origin": self.origin, "shape": self.shape}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> PinnedPlan:
         """What `to_json` wrote."""
         if not (isinstance(value, dict) and {"plan", "origin"} <= value.keys()):
             raise SnapshotError(f"{value!r} is no pinned plan: start with a new control folder")
-        return cls(Plan.from_json(value["plan"]), str(value["origin"]))
+        return cls(Plan.from_json(value["plan"]), str(value["origin"]), str(value.get("shape", "")))
 
 
 class PlanStore:
@@ -123,16 +125,20 @@ class PlanStore:
         value = read_json(self._pin_path(batch))
         return None if value is None else PinnedPlan.from_json(value)
 
-    def pin(self, batch: int, fallback: PinnedPlan) -> PinnedPlan:
+    def pin(
+        self, batch: int, fallback: PinnedPlan | Callable[[], PinnedPlan], shape: str = ""
+    ) -> PinnedPlan:
         """This batch's plan: the one it had before, else the one that holds now, from now on.
 
-        `fallback` is for a loop that is gone. Raises OSError where the folder cannot be used.
+        `fallback` is for a loop that is gone: a plan, or what makes one only then. Raises OSError
+        where the folder cannot be used.
         """
         before = self.pinned(batch)
         if before is not None:
             return before
-        chosen = fallback
-        if self.loop_alive():
+        if not self.loop_alive():
+            chosen = fallback() if callable(fallback) else fallback
+        else:
             plan = self._await_plan(batch)
             origin = "plan"
             if plan is None:
@@ -140,7 +146,8 @@ class PlanStore:
                 plan = KEEP_ALL if opening is None else Plan.from_json(opening["plan"])
                 origin = "start"
             chosen = PinnedPlan(plan, origin)
-        return PinnedPlan.from_json(claim_json(self._pin_path(batch), chosen.to_json()))
+        pin = replace(chosen, shape=shape)
+        return PinnedPlan.from_json(claim_json(self._pin_path(batch), pin.to_json()))
 
     def pinned_batches(self) -> list[int]:
         """Batches with a pin, in order."""

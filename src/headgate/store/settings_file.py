@@ -21,9 +21,30 @@ class SettingsFile:
         self._control = control
         self._folder = control / "gates" / gate
 
-    def declare(self, settings: GateSettings) -> None:
-        """What the code asks for."""
-        write_json(self._folder / "gate.json", settings.to_json())
+    def declare(
+        self, settings: GateSettings, *, arrival: bool = False, own_controller: bool = False
+    ) -> None:
+        """What the code asks for, and what decides which changes the gate can follow.
+
+        `arrival`: it has a column that says when a row arrived. `own_controller`: a person's own
+        controller, and none that the settings make, says how much to keep.
+        """
+        fixed = {"arrival": arrival, "own_controller": own_controller}
+        write_json(self._folder / "gate.json", {**settings.to_json(), **fixed})
+
+    def _declared(self) -> dict[str, Any]:
+        value = read_json(self._folder / "gate.json")
+        if value is None:
+            known = ", ".join(gates_in(self._control)) or "none yet"
+            raise BadArgument(
+                f"no gate {self.gate!r} has used the control folder {str(self._control)!r}; "
+                f"gates there: {known}"
+            )
+        return dict(value)
+
+    def declared(self) -> GateSettings:
+        """The code's settings, without people's changes."""
+        return GateSettings.from_json(self._declared())
 
     def overrides(self) -> dict[str, Any]:
         """What people changed."""
@@ -32,27 +53,39 @@ class SettingsFile:
 
     def effective(self) -> GateSettings:
         """What holds: the code's settings with people's changes on top."""
-        declared = read_json(self._folder / "gate.json")
-        if declared is None:
-            known = ", ".join(gates_in(self._control)) or "none yet"
-            raise BadArgument(
-                f"no gate {self.gate!r} has used the control folder {str(self._control)!r}; "
-                f"gates there: {known}"
-            )
-        return GateSettings.from_json(declared).changed(self.overrides())
+        return self.declared().changed(self.overrides())
 
-    def change(self, **changes: Any) -> GateSettings:
-        """Change settings for the batches to come; refuses, and changes nothing, if illegal."""
-        merged = {**self.overrides(), **changes}
+    def change(self, *, afresh: bool = False, **changes: Any) -> GateSettings:
+        """Change settings for the batches to come; refuses, and changes nothing, if illegal.
+
+        `afresh` forgets what people changed before.
+        """
+        self._refuse_what_has_no_effect(changes)
+        merged = {**({} if afresh else self.overrides()), **changes}
         given = [n for n in ("hold", "delay", "rate") if n in changes]
         for name in ("hold", "delay", "rate"):
             if given and name not in given:
                 merged.pop(name, None)
-        self.effective()  # says so if there is no such gate
-        declared = GateSettings.from_json(read_json(self._folder / "gate.json"))
-        result = declared.changed(merged)
+        result = self.declared().changed(merged)
         write_json(self._folder / "overrides.json", merged)
         return result
+
+    def _refuse_what_has_no_effect(self, changes: dict[str, Any]) -> None:
+        """A gate declared by an older Headgate does not say what it has, and is believed."""
+        declared = self._declared()
+        steering = [n for n in ("hold", "delay", "rate", "floor") if n in changes]
+        if steering and declared.get("own_controller", False):
+            raise BadArgument(
+                f"{steering[0]}={changes[steering[0]]!r} would change nothing: gate {self.gate!r} was "
+                "made with controller=, and that alone says how much to keep; change it in the code "
+                "and restart the query. mode can be changed here"
+            )
+        if "delay" in changes and not declared.get("arrival", True):
+            raise BadArgument(
+                f"delay={changes['delay']!r} cannot be measured: gate {self.gate!r} was made without "
+                "arrival=, the timestamp column that says when a row arrived; give it in the code "
+                "and restart the query, or set hold"
+            )
 
     def reset(self) -> None:
         """Forget people's changes."""

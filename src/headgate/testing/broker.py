@@ -80,7 +80,7 @@ class ArtifactsUnavailable(HeadgateError):
 
 
 class BrokerFailed(HeadgateError):
-    """The broker did not start; the message ends with the tail of its log."""
+    """The broker did not start (the message ends with the tail of its log), or refused a request."""
 
 
 @dataclass(frozen=True)
@@ -316,17 +316,28 @@ class Broker:
                 raise BrokerFailed(f"broker {what}; the end of {self.log}:\n{_tail(self.log)}")
             time.sleep(0.1)
 
-    def create_topic(self, name: str, partitions: int = 1, *, timeout: float = 30.0) -> None:
-        """Create a topic and wait until it is there; refuses one that exists."""
+    def create_topic(self, name: str, partitions: int = 1, *, timeout: float = 30.0) -> bool:
+        """Create a topic and wait until it is there; False, and nothing done, if it was before."""
         if partitions < 1:
             raise BadArgument(f"partitions={partitions} of topic {name!r}: give 1 or more")
         try:
+            from confluent_kafka import KafkaError, KafkaException
             from confluent_kafka.admin import AdminClient
             from confluent_kafka.cimpl import NewTopic
         except ImportError:
             raise MissingExtra("confluent-kafka", "kafka") from None
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(timeout)
+        try:
+            admin.create_topics([NewTopic(name, partitions, 1)])[name].result(timeout)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                return False
+            raise BrokerFailed(f"topic {name!r} was not created: {error.args[0].str()}") from error
+        except TimeoutError as error:
+            raise BrokerFailed(
+                f"topic {name!r} was not created: no answer in {timeout:g} s; see {self.log}"
+            ) from error
+        return True
 
     @property
     def running(self) -> bool:

@@ -57,7 +57,8 @@ def start(port: int, data: Path | None, topics: tuple[str, ...], partitions: int
         try:
             broker = stack.enter_context(brokers.Broker.start(folder, port))
             for topic in topics:
-                broker.create_topic(topic, partitions)
+                if not broker.create_topic(topic, partitions):
+                    click.echo(f"topic {topic} is there already, and is left as it is", err=True)
         except HeadgateError as error:
             raise click.ClickException(str(error)) from None
         click.echo(broker.bootstrap)
