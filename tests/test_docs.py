@@ -29,7 +29,7 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/guide.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/guide.md", "docs/guard.md"])
 def test_gates_in_the_docs_run(name: str, spark: Any, tmp_path: Path) -> None:
     events = spark.readStream.format("rate").load()
     events = events.selectExpr("timestamp", "value", "'a' route", "'high' priority", "true vip")

@@ -13,6 +13,7 @@ from headgate.control import Controller, ControllerConfig, FixedRate, HoldDelay,
 from headgate.errors import (
     BadArgument,
     ControlFolderError,
+    GuardedFunctionError,
     HeadgateError,
     MissingExtra,
     SnapshotError,
@@ -26,8 +27,10 @@ from headgate.plan import Plan
 from headgate.policies import Grouping, GroupRates, Policy, Uniform, ValueClasses
 
 if TYPE_CHECKING:
+    from headgate.las.targets import absolute, average, sliding
     from headgate.spark.backfill import backfill, recount
     from headgate.spark.gate import gate
+    from headgate.spark.guard import guard
     from headgate.spark.offsets import file_rows, kafka_rows
 
 __version__ = "0.1.0"
@@ -42,6 +45,7 @@ __all__ = [
     "FixedRate",
     "GroupRates",
     "Grouping",
+    "GuardedFunctionError",
     "HeadgateError",
     "HoldDelay",
     "HoldDuration",
@@ -57,17 +61,27 @@ __all__ = [
     "WorkerError",
     "WrongKindOfFrame",
     "__version__",
+    "absolute",
+    "average",
     "backfill",
     "file_rows",
     "gate",
+    "guard",
     "kafka_rows",
     "recount",
+    "sliding",
 ]
 
+_LATER = {
+    "absolute": "headgate.las.targets",
+    "average": "headgate.las.targets",
+    "sliding": "headgate.las.targets",
+}
 _ON_SPARK = {
     "backfill": "headgate.spark.backfill",
     "file_rows": "headgate.spark.offsets",
     "gate": "headgate.spark.gate",
+    "guard": "headgate.spark.guard",
     "kafka_rows": "headgate.spark.offsets",
     "recount": "headgate.spark.backfill",
 }
@@ -77,4 +91,6 @@ def __getattr__(name: str) -> Any:
     if name in _ON_SPARK:
         importlib.import_module("headgate.spark.session")  # says which extra is missing
         return getattr(importlib.import_module(_ON_SPARK[name]), name)
+    if name in _LATER:
+        return getattr(importlib.import_module(_LATER[name]), name)
     raise AttributeError(f"module 'headgate' has no attribute {name!r}")

@@ -9,7 +9,8 @@
     ├── MissingExtra         (also ImportError)   a feature needs a package that is not installed
     ├── UnsupportedSpark                          this Spark cannot run Headgate
     ├── ControlFolderError   (also OSError)       the control folder cannot be read or written
-    ├── WorkerError                               Python workers cannot serve the plan
+    ├── WorkerError                               Python workers cannot do what is asked
+    ├── GuardedFunctionError                      a guarded function failed on a row
     ├── ArtifactsUnavailable                      Kafka's jars cannot be had (headgate.testing.broker)
     ├── BrokerFailed                              a test broker cannot serve (headgate.testing.broker)
     ├── DeliveryFailed                            test messages were not taken (headgate.testing.bursts)
@@ -23,6 +24,7 @@ from __future__ import annotations
 __all__ = [
     "BadArgument",
     "ControlFolderError",
+    "GuardedFunctionError",
     "HeadgateError",
     "MissingExtra",
     "SnapshotError",
@@ -68,7 +70,11 @@ class ControlFolderError(HeadgateError, OSError):
 
 
 class WorkerError(HeadgateError):
-    """Spark's Python workers cannot serve the plan."""
+    """Spark's Python workers cannot serve the plan, or lack what a job needs."""
+
+
+class GuardedFunctionError(HeadgateError):
+    """A guarded function raised, or returned what its schema does not allow."""
 
 
 class SnapshotError(HeadgateError, ValueError):

@@ -42,6 +42,10 @@ class GateSpec:
     #: Keys of the groups that the policy names, by label.
     keys: Mapping[str, int] = field(default_factory=dict)
 
+    def open(self, query: str) -> GateRun:
+        """The gate at work in a query."""
+        return GateRun(self, query)
+
 
 @dataclass(frozen=True)
 class BatchReport:

@@ -14,6 +14,7 @@ from headgate.cli.plumbing import json_option, print_json
 from headgate.cli.set import target_text
 from headgate.cli.tables import console, table
 from headgate.store.folder import used_control_folder
+from headgate.store.guards import guard_in
 from headgate.store.ledger import Ledger, gates_in, queries_of
 from headgate.store.plans import LOOP_GONE_S, PlanStore
 from headgate.store.settings_file import SettingsFile
@@ -52,14 +53,28 @@ def status(control: str, as_json: bool) -> None:
 
 
 def _gate(folder: Path, name: str, now: float) -> dict[str, Any]:
-    settings = SettingsFile(folder, name).effective()
     age = PlanStore(folder, name, "-", clock=lambda: now).heartbeat_age()
+    guard = guard_in(folder, name)
+    if guard is not None:
+        asked = {
+            "kind": "guard",
+            "mode": guard["policy"],
+            "target": guard["target"],
+            "target_s": guard["target_s"],
+            "settings": {},
+        }
+    else:
+        settings = SettingsFile(folder, name).effective()
+        asked = {
+            "kind": "gate",
+            "mode": settings.mode,
+            "target": target_text(settings),
+            "target_s": settings.target_s,
+            "settings": settings.to_json(),
+        }
     return {
         "gate": name,
-        "mode": settings.mode,
-        "target": target_text(settings),
-        "target_s": settings.target_s,
-        "settings": settings.to_json(),
+        **asked,
         "heartbeat_age_s": None if age is None else round(max(0.0, age), 3),
         "queries": [_query(folder, name, query) for query in queries_of(folder, name)],
     }
@@ -87,7 +102,9 @@ def _query(folder: Path, gate: str, query: str) -> dict[str, Any]:
 
 
 def _heading(gate: dict[str, Any]) -> Text:
-    text = Text.assemble((f"gate {gate['gate']}", "bold"), f"  {gate['mode']}, {gate['target']}, ")
+    text = Text.assemble(
+        (f"{gate['kind']} {gate['gate']}", "bold"), f"  {gate['mode']}, {gate['target']}, "
+    )
     age = gate["heartbeat_age_s"]
     if age is None:
         return text.append("no heartbeat yet", "yellow")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from headgate.durations import Duration, seconds
 from headgate.errors import BadArgument
 
 __all__ = [
@@ -16,6 +18,9 @@ __all__ = [
     "LatencyCheck",
     "LatencyTarget",
     "SlidingAverageLatency",
+    "absolute",
+    "average",
+    "sliding",
 ]
 
 
@@ -58,12 +63,15 @@ class AverageLatency:
     `form` is the test: "long" is las-2020's ``(Q + q)/l > tau``; "short" is las-2016's ``Q/l >
     tau``, which never lowers Q or l again once it holds, and then drops every tuple for good
     (measured: 99.9 %). `counted_before` is l at the start, which neither paper states: with 0 the
-    mean is below tau by a tuple's share, with 1 it may equal it.
+    mean is below tau by a tuple's share, with 1 it may equal it. With `memory` the mean is over about
+    the last so many tuples (one to two times that), so that a quiet night banks no credit for an hour
+    of late results; None is the paper's, over all time.
     """
 
     tau_s: float
     form: Literal["long", "short"] = "long"
     counted_before: int = 0
+    memory: int | None = None
 
     def __post_init__(self) -> None:
         _check_tau(self.tau_s)
@@ -71,6 +79,8 @@ class AverageLatency:
             raise BadArgument(f"form={self.form!r}: 'long' (las-2020) or 'short' (las-2016)")
         if self.counted_before < 0:
             raise BadArgument(f"counted_before={self.counted_before!r}: give 0 or more")
+        if self.memory is not None and self.memory < 1:
+            raise BadArgument(f"memory={self.memory!r}: give at least 1 tuple, or None for all of them")
 
     def build(self) -> LatencyCheck:
         """A fresh check."""
@@ -89,6 +99,7 @@ class _Average:
         self._long = target.form == "long"
         self._sum = 0.0
         self._count = float(target.counted_before)
+        self._most = math.inf if target.memory is None else 2.0 * target.memory
 
     def exceeds(self, latency_s: float) -> bool:
         total = self._sum + latency_s if self._long else self._sum
@@ -97,6 +108,9 @@ class _Average:
     def admit(self, latency_s: float) -> None:
         self._sum += latency_s
         self._count += 1.0
+        if self._count > self._most:
+            self._sum *= 0.5
+            self._count *= 0.5
 
     def state(self) -> list[float]:
         return [self._sum, self._count]
@@ -185,3 +199,22 @@ class _Sliding:
     def restore(self, state: Sequence[float]) -> None:
         self._sum = state[0]
         self._last = deque(state[1:], maxlen=self._window)
+
+
+def average(latency: Duration, memory: int | None = 10_000) -> AverageLatency:
+    """Keep the average queueing latency within `latency`, over about the last `memory` rows.
+
+    >>> average("1 second").tau_s
+    1.0
+    """
+    return AverageLatency(seconds(latency, "average"), counted_before=1, memory=memory)
+
+
+def absolute(latency: Duration) -> AbsoluteLatency:
+    """Process no row that has waited longer than `latency`."""
+    return AbsoluteLatency(seconds(latency, "absolute"))
+
+
+def sliding(latency: Duration, window: int = 1000) -> SlidingAverageLatency:
+    """Keep the average queueing latency of the last `window` rows within `latency`."""
+    return SlidingAverageLatency(seconds(latency, "sliding"), window)

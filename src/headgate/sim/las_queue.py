@@ -108,7 +108,7 @@ def _kernels(name: str = "las_kernels") -> Any:
 def _target_numbers(target: LatencyTarget) -> Any:
     kernels = _kernels()
     tau = float(target.tau_s)
-    if isinstance(target, AverageLatency):
+    if isinstance(target, AverageLatency) and target.memory is None:
         kind = kernels.AVERAGE if target.form == "long" else kernels.AVERAGE_SHORT
         return kernels.TargetNumbers(kind, tau, 1, target.counted_before)
     if isinstance(target, AbsoluteLatency):

@@ -27,9 +27,9 @@ class AgedSketch(CostSketch):
         super().__init__(shape)
         self.every, self.learnt = every, 0
 
-    def learn(self, key: int, seconds: float) -> None:
-        """One execution of a key."""
-        self.add(key, seconds)
-        self.learnt += 1
-        if self.learnt % self.every == 0:
+    def learn(self, key: int, seconds: float, times: int = 1) -> None:
+        """So many executions of a key, with this mean duration."""
+        self.add(key, seconds, times)
+        before, self.learnt = self.learnt, self.learnt + times
+        for _ in range(self.learnt // self.every - before // self.every):
             self.scale(0.5)

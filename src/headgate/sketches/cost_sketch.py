@@ -72,17 +72,18 @@ class CostSketch:
         self._family = HashFamily(shape.rows, shape.columns, shape.seed)
         self._rows = range(shape.rows)
 
-    def add(self, key: int, seconds: float) -> None:
-        """One execution of a key."""
+    def add(self, key: int, seconds: float, times: int = 1) -> None:
+        """So many executions of a key, with this mean duration."""
+        work = seconds * times
         for row, cell in enumerate(self._family.cells(key)):
-            self.F[row, cell] += 1.0
-            self.W[row, cell] += seconds
-        self.count += 1.0
-        self.work += seconds
+            self.F[row, cell] += times
+            self.W[row, cell] += work
+        self.count += times
+        self.work += work
 
-    def learn(self, key: int, seconds: float) -> None:
-        """One execution of a key, as every store of costs learns it."""
-        self.add(key, seconds)
+    def learn(self, key: int, seconds: float, times: int = 1) -> None:
+        """So many executions of a key, as every store of costs learns them."""
+        self.add(key, seconds, times)
 
     def add_many(self, keys: npt.NDArray[np.uint64], seconds: npt.NDArray[np.float64]) -> None:
         """Many executions: equal to `add` one by one, up to rounding."""

@@ -51,23 +51,28 @@ class CostTable:
                 return where, way
         return where, -1
 
-    def learn(self, key: int, seconds: float) -> None:
-        """One execution of a key."""
+    def learn(self, key: int, seconds: float, times: int = 1) -> None:
+        """So many executions of a key, with this mean duration."""
         # The mean over all keys follows about the last thousand executions.
-        self.count = min(self.count + 1.0, 1024.0)
-        self.mean += (seconds - self.mean) / self.count
+        self.count = min(self.count + times, 1024.0)
+        self.mean += (seconds - self.mean) / max(1.0, self.count / times)
         where, way = self._find(key)
         if way < 0:
             way = int(self.uses[where].argmin())
-            if self.uses[where, way] > 1.0:
-                self.uses[where, way] -= 1.0
+            if self.uses[where, way] > times:
+                self.uses[where, way] -= times
                 return
             self.keys[where, way] = key
             self.uses[where, way] = 0.0
             self.means[where, way] = 0.0
-        self.uses[where, way] += 1.0
-        share = min(self.uses[where, way], float(self.memory))
-        self.means[where, way] += (seconds - self.means[where, way]) / share
+        self.uses[where, way] += times
+        share = min(self.uses[where, way], float(max(times, self.memory)))
+        self.means[where, way] += (seconds - self.means[where, way]) * times / share
+
+    def frequency(self, key: int) -> float:
+        """How often the key is known to have come; 0 for one without an entry."""
+        where, way = self._find(key)
+        return float(self.uses[where, way]) if way >= 0 else 0.0
 
     def duration(self, key: int) -> float:
         """The estimated duration of one execution."""

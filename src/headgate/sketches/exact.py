@@ -20,16 +20,16 @@ class ExactCosts:
         self.count = 0.0
         self.work = 0.0
 
-    def add(self, key: int, seconds: float) -> None:
-        """One execution of a key."""
+    def add(self, key: int, seconds: float, times: int = 1) -> None:
+        """So many executions of a key, with this mean duration."""
         count, work = self._entries.get(key, (0.0, 0.0))
-        self._entries[key] = (count + 1.0, work + seconds)
-        self.count += 1.0
-        self.work += seconds
+        self._entries[key] = (count + times, work + seconds * times)
+        self.count += times
+        self.work += seconds * times
 
-    def learn(self, key: int, seconds: float) -> None:
-        """One execution of a key, as every store of costs learns it."""
-        self.add(key, seconds)
+    def learn(self, key: int, seconds: float, times: int = 1) -> None:
+        """So many executions of a key, as every store of costs learns them."""
+        self.add(key, seconds, times)
 
     @property
     def mean(self) -> float:

@@ -40,13 +40,14 @@ from headgate.store.folder import check_gate_name, open_control_folder
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
 
-__all__ = ["WEIGHT", "Gate", "gate"]
+__all__ = ["GATES", "WEIGHT", "Gate", "gate", "gates_of", "require_predicate"]
 
 log = logging.getLogger("headgate")
 
 #: The column that a gate adds: 1 / keep rate, the number of arrived rows that a kept row stands for.
 WEIGHT = "_weight"
-_GATES = "headgate.gates"
+#: Metadata of the weight column: the gates and guards that its rows have passed.
+GATES = "headgate.gates"
 _LIMITS = "_headgate_limits"
 
 
@@ -140,7 +141,7 @@ class Gate:
     def apply(self, frame: DataFrame) -> DataFrame:
         """The DataFrame behind the gate."""
         spark = session_of(frame)
-        gates = _gates_of(frame)
+        gates = gates_of(frame)
         if self.name in gates:
             raise BadArgument(
                 f"gate {self.name!r} is already in this query: give each gate its own name"
@@ -174,7 +175,7 @@ class Gate:
         if grouping.columns:
             group_key(frame, grouping.columns)  # refuses what cannot be grouped by
         for predicate in grouping.classes:
-            _require_predicate(frame, predicate)
+            require_predicate(frame, predicate)
 
     def _prepare(self, spark: SparkSession, frame: DataFrame, shape: GateShape) -> None:
         """Everything that can go wrong goes wrong here, at the call, and not in a worker."""
@@ -284,7 +285,7 @@ class Gate:
         weight = F.lit(float(SCALE)) / F.col(THRESHOLD)
         if WEIGHT in columns:
             weight = weight * F.col(WEIGHT)
-        tagged = weight.alias(WEIGHT, metadata={_GATES: [*gates, self.name]})
+        tagged = weight.alias(WEIGHT, metadata={GATES: [*gates, self.name]})
         return passing.select(*[quoted(c) for c in columns if c != WEIGHT], tagged)
 
 
@@ -304,20 +305,21 @@ def _first_match(classes: list[Column]) -> list[Column]:
     return found
 
 
-def _gates_of(frame: DataFrame) -> list[str]:
+def gates_of(frame: DataFrame) -> list[str]:
     """Names of the gates that this DataFrame has passed, from the weight column's metadata."""
     for field in frame.schema.fields:
         if field.name == WEIGHT:
-            if _GATES not in field.metadata:
+            if GATES not in field.metadata:
                 raise BadArgument(
                     f"the DataFrame has a column {WEIGHT!r} of its own: rename it, the gate adds "
                     "a column of that name"
                 )
-            return list(field.metadata[_GATES])
+            return list(field.metadata[GATES])
     return []
 
 
-def _require_predicate(frame: DataFrame, predicate: str) -> None:
+def require_predicate(frame: DataFrame, predicate: str) -> None:
+    """Refuse what is not true or false of a row."""
     try:
         kind = frame.select(F.expr(predicate).alias("c")).schema["c"].dataType
     except (AnalysisException, PySparkException) as error:

@@ -21,14 +21,15 @@ import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headgate.errors import BadArgument
-from headgate.runtime import BatchReport, GateRun, GateSpec
+from headgate.spark.guard_meter import guard_reports_in
 from headgate.spark.meter import reports_in
 from headgate.spark.session import is_connect
 from headgate.store.plans import HEARTBEAT_S, PlanStore
@@ -38,6 +39,36 @@ __all__ = ["ControlLoop"]
 log = logging.getLogger("headgate")
 
 Step = Callable[[], None]
+
+
+class Run(Protocol):
+    """A gate or a guard at work in one query."""
+
+    last_batch: int
+
+    def handle(self, report: Any) -> Any:
+        """A batch of its query ended."""
+
+    def pass_over(self, batch: int) -> None:
+        """A batch ended that had nothing for it."""
+
+    def refresh(self) -> None:
+        """Look whether its settings have changed."""
+
+
+class Spec(Protocol):
+    """What a gate's or a guard's call fixed for good."""
+
+    @property
+    def name(self) -> str:
+        """Its name: one in a session."""
+
+    @property
+    def control(self) -> Path:
+        """Its control folder."""
+
+    def open(self, query: str) -> Run:
+        """At work in a query."""
 
 
 class _Listener(StreamingQueryListener):
@@ -73,8 +104,8 @@ class ControlLoop:
         connect = is_connect(spark)
         self._poll_s = 0.2 if connect else 1.0
         self._steps: queue.SimpleQueue[Step] = queue.SimpleQueue()
-        self._specs: dict[str, GateSpec] = {}
-        self._runs: dict[tuple[str, str], GateRun] = {}
+        self._specs: dict[str, Spec] = {}
+        self._runs: dict[tuple[str, str], Run] = {}
         #: Queries that have a gate, or may have one; the handle outlives the query.
         self._queries: dict[str, StreamingQuery] = {}
         self._seen: dict[str, int] = {}
@@ -99,7 +130,7 @@ class ControlLoop:
                 cls._of_session[id(spark)] = held
             return held[1]
 
-    def register(self, spec: GateSpec) -> None:
+    def register(self, spec: Spec) -> None:
         """A gate was built: from now on its queries are steered."""
         with self._guard:
             self._catch_up()  # forget queries that have ended
@@ -113,7 +144,7 @@ class ControlLoop:
             self._specs[spec.name] = spec
             for key in running:
                 handled = self._runs[key].last_batch
-                self._runs[key] = GateRun(spec, key[1])
+                self._runs[key] = spec.open(key[1])
                 self._runs[key].last_batch = handled
             PlanStore(spec.control, spec.name, "-").beat()
 
@@ -138,7 +169,7 @@ class ControlLoop:
             self._queries[query] = handle
         for spec in self._specs.values():
             if PlanStore(spec.control, spec.name, query).folder.is_dir():
-                self._runs[(spec.name, query)] = GateRun(spec, query)
+                self._runs[(spec.name, query)] = spec.open(query)
 
     def on_progress(self, text: str) -> None:
         """Let every gate of the query decide."""
@@ -149,7 +180,7 @@ class ControlLoop:
             return  # its last word was read when it ended
         query, batch = str(progress["id"]), int(progress["batchId"])
         self._seen[query] = max(batch, self._seen.get(query, -1))
-        reports = reports_in(progress)
+        reports: dict[str, Any] = {**reports_in(progress), **guard_reports_in(progress)}
         for (gate, of), run in self._runs.items():
             if of == query and gate not in reports:
                 run.pass_over(batch)
@@ -159,9 +190,9 @@ class ControlLoop:
                 continue
             self._do(f"gate {gate!r}", partial(self._handle, spec, query, report))
 
-    def _handle(self, spec: GateSpec, query: str, report: BatchReport) -> None:
+    def _handle(self, spec: Spec, query: str, report: Any) -> None:
         if (spec.name, query) not in self._runs:
-            self._runs[(spec.name, query)] = GateRun(spec, query)
+            self._runs[(spec.name, query)] = spec.open(query)
         self._runs[(spec.name, query)].handle(report)
 
     def on_terminated(self, query: str) -> None:

@@ -12,14 +12,15 @@ from pyspark.sql import functions as F
 from headgate.load import LoadSample
 from headgate.runtime import BatchReport
 
-__all__ = ["before_gate", "behind_gate", "metric_names", "reports_in"]
+__all__ = ["PREFIX", "before_gate", "behind_gate", "by_name", "metric_names", "reports_in", "sample_of"]
 
-_PREFIX = "headgate."
+#: Every metric of Headgate's begins so.
+PREFIX = "headgate."
 
 
 def metric_names(gate: str) -> tuple[str, str]:
     """The names under which Spark reports what is in front of the gate, and behind it."""
-    return f"{_PREFIX}{gate}.in", f"{_PREFIX}{gate}.out"
+    return f"{PREFIX}{gate}.in", f"{PREFIX}{gate}.out"
 
 
 def before_gate(arrival: str | None, classes: list[Column]) -> list[Column]:
@@ -54,17 +55,17 @@ def reports_in(progress: Mapping[str, Any]) -> dict[str, BatchReport]:
     metrics: Mapping[str, Any] = progress.get("observedMetrics") or {}
     found: dict[str, BatchReport] = {}
     for name, values in metrics.items():
-        if not (name.startswith(_PREFIX) and name.endswith(".in")) or not values:
+        if not (name.startswith(PREFIX) and name.endswith(".in")) or not values:
             continue
-        gate = name[len(_PREFIX) : -len(".in")]
-        behind = metrics.get(f"{_PREFIX}{gate}.out")
+        gate = name[len(PREFIX) : -len(".in")]
+        behind = metrics.get(f"{PREFIX}{gate}.out")
         if behind is None:
             continue
-        found[gate] = _report(progress, _by_name(values), _by_name(behind))
+        found[gate] = _report(progress, by_name(values), by_name(behind))
     return found
 
 
-def _by_name(values: Mapping[str, Any]) -> Mapping[str, Any]:
+def by_name(values: Mapping[str, Any]) -> Mapping[str, Any]:
     """Classic sessions report a metric as an object; Connect sends values beside their schema."""
     if set(values) != {"values", "schema"}:
         return values
@@ -75,19 +76,7 @@ def _by_name(values: Mapping[str, Any]) -> Mapping[str, Any]:
 def _report(
     progress: Mapping[str, Any], values: Mapping[str, Any], behind: Mapping[str, Any]
 ) -> BatchReport:
-    started = datetime.fromisoformat(str(progress["timestamp"])).timestamp()
-    parts = {k: int(v) for k, v in progress["durationMs"].items()}
-    sources = progress.get("sources") or []
-    oldest = values.get("oldest")
-    sample = LoadSample(
-        batch_id=int(progress["batchId"]),
-        started_at=started,
-        duration_s=parts.get("triggerExecution", 0) / 1000.0,
-        arrived=int(values["arrived"]),
-        kept=int(behind["kept"]),
-        oldest_arrival=None if oldest is None else int(oldest) / 1e6,
-        backlog=_backlog(sources),
-    )
+    sample, parts, offsets = sample_of(progress, values, kept=int(behind["kept"]))
     weight = behind.get("weight")
     return BatchReport(
         query=str(progress["id"]),
@@ -97,8 +86,29 @@ def _report(
             int(k.removeprefix("class_")): int(v) for k, v in values.items() if k.startswith("class_")
         },
         parts_ms=parts,
-        offsets=[{k: s.get(k) for k in ("description", "startOffset", "endOffset")} for s in sources],
+        offsets=offsets,
     )
+
+
+def sample_of(
+    progress: Mapping[str, Any], values: Mapping[str, Any], kept: int
+) -> tuple[LoadSample, dict[str, int], list[dict[str, Any]]]:
+    """The batch as a sample, the parts of its duration in milliseconds, and its offsets."""
+    started = datetime.fromisoformat(str(progress["timestamp"])).timestamp()
+    parts = {k: int(v) for k, v in progress["durationMs"].items()}
+    sources = progress.get("sources") or []
+    oldest = values.get("oldest")
+    sample = LoadSample(
+        batch_id=int(progress["batchId"]),
+        started_at=started,
+        duration_s=parts.get("triggerExecution", 0) / 1000.0,
+        arrived=int(values["arrived"]),
+        kept=kept,
+        oldest_arrival=None if oldest is None else int(oldest) / 1e6,
+        backlog=_backlog(sources),
+    )
+    offsets = [{k: s.get(k) for k in ("description", "startOffset", "endOffset")} for s in sources]
+    return sample, parts, offsets
 
 
 def _backlog(sources: list[Mapping[str, Any]]) -> int | None:

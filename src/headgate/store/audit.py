@@ -99,7 +99,7 @@ def _counts(record: Record) -> tuple[int, int, int, str]:
 
 
 def _plausible(record: Record) -> bool:
-    if record.plan.exceptions:
+    if record.kind == "guard" or record.plan.exceptions:
         return True  # the mix of groups is not in the record
     rate, n = record.plan.default, record.arrived
     return abs(record.kept - rate * n) <= _SIGMAS * math.sqrt(n * rate * (1 - rate)) + 1

@@ -20,6 +20,7 @@ __all__ = [
     "read_json",
     "used_control_folder",
     "write_json",
+    "write_text",
 ]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -93,11 +94,16 @@ def used_control_folder(control: str | os.PathLike[str]) -> Path:
 
 def write_json(path: Path, value: Any) -> None:
     """Replace the file in one step: a reader sees the old value or the new one, never a part."""
+    write_text(path, json.dumps(value, separators=(",", ":")))
+
+
+def write_text(path: Path, text: str) -> None:
+    """The same for text."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         with open(part, "w", encoding="utf-8") as file:
-            json.dump(value, file, separators=(",", ":"))
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)

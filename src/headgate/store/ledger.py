@@ -29,7 +29,8 @@ class Record:
     """One batch through one gate.
 
     `arrived` is counted in front of the gate and `kept` behind it, by meters that know nothing of
-    each other or of the plan; `shed` is what came and did not pass.
+    each other or of the plan; `shed` is what came and did not pass. A guard counts what it sheds by
+    itself, row by row and reason by reason.
     """
 
     gate: str
@@ -55,8 +56,12 @@ class Record:
     backlog: int | None = None
     #: Where the batch's rows are in the sources: what a backfill reads again.
     offsets: list[dict[str, Any]] = field(default_factory=list)
-    #: Rows by value class, and other counts by name.
+    #: Rows by value class; a guard's dropped rows by reason, and the failed among the kept.
     groups: dict[str, int] = field(default_factory=dict)
+    #: Whose record it is: a gate's, which follows a plan, or a guard's, which follows the clock.
+    kind: str = "gate"
+    #: What else was measured, by name.
+    measures: dict[str, float] = field(default_factory=dict)
 
     @property
     def balanced(self) -> bool:
@@ -66,6 +71,8 @@ class Record:
         """
         if self.arrived != self.kept + self.shed or self.kept < 0 or self.shed < 0:
             return False
+        if self.kind == "guard":
+            return True
         if self.plan.keeps_everything:
             return self.shed == 0
         return self.kept == 0 if self.plan.keeps_nothing else True

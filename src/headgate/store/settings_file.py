@@ -8,6 +8,7 @@ from typing import Any
 from headgate.errors import BadArgument
 from headgate.settings import GateSettings
 from headgate.store.folder import check_gate_name, read_json, write_json
+from headgate.store.guards import guard_in
 from headgate.store.ledger import gates_in
 
 __all__ = ["SettingsFile"]
@@ -34,6 +35,11 @@ class SettingsFile:
 
     def _declared(self) -> dict[str, Any]:
         value = read_json(self._folder / "gate.json")
+        if value is None and guard_in(self._control, self.gate) is not None:
+            raise BadArgument(
+                f"{self.gate!r} is a guard, and follows its code: change the call of guard() and start "
+                "the query again"
+            )
         if value is None:
             known = ", ".join(gates_in(self._control)) or "none yet"
             raise BadArgument(

@@ -1,0 +1,129 @@
+"""The driver's side of a guard: merges what workers learned, keeps the books, judges the target."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import statistics
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+
+from headgate.las.inline_policy import InlinePolicy
+from headgate.plan import KEEP_ALL
+from headgate.spark.guard_memory import GuardMemory
+from headgate.spark.guard_meter import GuardReport
+from headgate.store.ledger import Ledger, Record
+
+__all__ = ["GuardRun", "GuardSpec"]
+
+log = logging.getLogger("headgate")
+
+#: Batches of a run in which rows wait from the start of their task, because workers are starting.
+_COLD_BATCHES = 2
+#: Batches whose intervals tell how often they come.
+_INTERVALS = 9
+
+
+@dataclass(frozen=True)
+class GuardSpec:
+    """What a guard's call fixed for good."""
+
+    name: str
+    control: Path
+    policy: InlinePolicy
+
+    def open(self, query: str) -> GuardRun:
+        """The guard at work in a query."""
+        return GuardRun(self, query)
+
+
+class GuardRun:
+    """One guard in one query, as its batches end."""
+
+    def __init__(self, spec: GuardSpec, query: str) -> None:
+        self.spec, self.query = spec, query
+        self._memory = GuardMemory(spec.control, spec.name, spec.policy)
+        self._ledger = Ledger(spec.control, spec.name, query)
+        self._starts: deque[float] = deque(maxlen=_INTERVALS)
+        self._batches = 0
+        self._said_unreachable = False
+        self.last_batch = max(self._ledger.records(), default=-1)
+
+    def refresh(self) -> None:
+        """A guard has no settings that change while it runs."""
+
+    def pass_over(self, batch: int) -> None:
+        """A batch ended that had nothing for this guard."""
+        self.last_batch = max(self.last_batch, batch)
+
+    def handle(self, report: GuardReport) -> Record | None:
+        """Take up a finished batch; None if it was taken up before."""
+        sample = report.sample
+        if sample.batch_id <= self.last_batch:
+            return None
+        self.last_batch = sample.batch_id
+        record = self._record(report)
+        try:
+            self._ledger.append(record)
+            self._memory.merge(self.query, sample.batch_id)
+            if sample.arrived > 0:
+                self._batches += 1
+                if self._batches == _COLD_BATCHES:
+                    self._memory.note_warm(report.run)
+        except OSError as error:
+            log.warning(
+                "guard %r of query %s: batch %d is not in the ledger (%s)",
+                self.spec.name, self.query, sample.batch_id, error,
+            )  # fmt: skip
+        self._judge_target(sample.started_at)
+        return record
+
+    def _record(self, report: GuardReport) -> Record:
+        sample, outcomes = report.sample, dict(report.outcomes)
+        failed = outcomes["failed"]
+        reasons = {k: n for k, n in outcomes.items() if k not in ("kept", "failed")}
+        why = f"queue {report.queue_ms:.0f} ms (longest {report.longest_queue_ms:.0f})"
+        why += f", cost {report.cost_ms:.2f} ms a row" + (f", {failed} failed" if failed else "")
+        return Record(
+            gate=self.spec.name,
+            query=self.query,
+            batch=sample.batch_id,
+            arrived=sample.arrived,
+            kept=sample.kept,
+            shed=sum(reasons.values()),
+            plan=KEEP_ALL,
+            kind="guard",
+            origin="guard",
+            state="shedding" if sum(reasons.values()) else "idle",
+            why=why,
+            started_at=sample.started_at,
+            duration_s=sample.duration_s,
+            parts_ms=dict(report.parts_ms),
+            delay_s=sample.delay_s,
+            backlog=sample.backlog,
+            offsets=list(report.offsets),
+            groups={**{k: n for k, n in reasons.items() if n}, **({"failed": failed} if failed else {})},
+            measures={
+                "queue_ms": round(report.queue_ms, 3),
+                "longest_queue_ms": round(report.longest_queue_ms, 3),
+                "cost_ms": round(report.cost_ms, 4),
+            },
+        )
+
+    def _judge_target(self, started_at: float) -> None:
+        """Batches that come less often than the target allows put it out of reach: say so once."""
+        self._starts.append(started_at)
+        if len(self._starts) < _INTERVALS or self._said_unreachable:
+            return
+        starts = list(self._starts)
+        interval = statistics.median(b - a for a, b in itertools.pairwise(starts))
+        tau = self.spec.policy.target.tau_s
+        if interval > 1.1 * tau:
+            self._said_unreachable = True
+            log.warning(
+                "guard %r: batches come every %.2f s, so rows wait about that long whatever is dropped; "
+                "the target of %.2f s is out of reach. Reachable is about %.2f s: raise the target, or "
+                "shorten the trigger and the batches",
+                self.spec.name, interval, tau, interval,
+            )  # fmt: skip

@@ -1,0 +1,475 @@
+"""The guard in a Python worker: rows in, one at a time or in chunks; results and counts out.
+
+Everything here runs inside a Spark task. The clock of a row's wait and the clock of its cost are one:
+the performance counter, set to the wall clock once a task, so that a wall clock that jumps does not bend
+costs.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+
+from headgate.errors import GuardedFunctionError
+from headgate.las.inline import InlineShedder
+from headgate.las.inline_policy import InlinePolicy
+from headgate.sketches.hashing import mix64
+from headgate.sketches.keys import stable_key
+from headgate.spark.guard_memory import GuardMemory
+from headgate.store.folder import write_text
+
+__all__ = ["COST", "ERROR", "OUTCOME", "OUTCOMES", "QUEUE", "ROWS", "WEIGHT", "GuardTask"]
+
+QUEUE, COST, WEIGHT, ERROR = "_queue_ms", "_cost_ms", "_weight", "_error"
+#: Scratch columns: what became of the rows, by its place in `OUTCOMES`, and of how many.
+OUTCOME, ROWS = "_headgate_outcome", "_headgate_rows"
+OUTCOMES = ("kept", "failed", "price", "latency", "chance", "dead_letter")
+_KEPT, _FAILED, _DEAD = 0, 1, OUTCOMES.index("dead_letter")
+
+#: What Arrow raises for a value that is not of a column's type.
+_MISFIT = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError)
+#: In a worker without a control folder: what the process remembers, by guard and partition.
+_REMEMBERED: dict[tuple[str, int], dict[str, Any]] = {}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which task this is."""
+
+    query: str
+    batch: int
+    partition: int
+    run: str | None
+
+    @classmethod
+    def here(cls) -> Place:
+        """From Spark's task context; a batch job has one batch, 0."""
+        context = TaskContext.get()
+        if context is None:
+            return cls("batch", 0, 0, None)
+        query = context.getLocalProperty("sql.streaming.queryId")
+        batch = context.getLocalProperty("streaming.sql.batchId")
+        if query is None or batch is None:
+            return cls(f"batch-{context.stageId()}", 0, context.partitionId(), None)
+        run = context.getLocalProperty("spark.jobGroup.id")
+        return cls(query, int(batch), context.partitionId(), run)
+
+
+@dataclass(frozen=True)
+class GuardTask:
+    """What `mapInArrow` calls with a partition's rows; pickled once, run in every task."""
+
+    name: str
+    function: Callable[[Any], Any]
+    #: "row", "pandas" or "arrow".
+    form: str
+    #: The function's columns, the guard's own not among them.
+    inputs: tuple[str, ...]
+    keys: tuple[str, ...]
+    arrival: str | None
+    #: A boolean column: rows that are not dropped.
+    protected: str | None
+    #: A column of weights that the rows bring with them.
+    weights: str | None
+    #: The function's result, and then the guard's own columns.
+    output: pa.Schema
+    policy: InlinePolicy
+    control: str | None
+    on_error: str
+    dead_letters: str | None
+    chunk: int
+    seed: int
+    clock: Callable[[], float] = time.time
+    stopwatch: Callable[[], float] = time.perf_counter
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """A partition's rows."""
+        work: _Work | None = None
+        for batch in batches:
+            if batch.num_rows:
+                work = work or _Work(self, Place.here())
+                yield work.batch(batch)
+        if work is not None:
+            work.finish()
+
+    @property
+    def results(self) -> list[pa.Field]:
+        """The function's own columns."""
+        return [f for f in self.output if f.name not in (QUEUE, COST, WEIGHT, ERROR, OUTCOME, ROWS)]
+
+    def memory(self) -> GuardMemory | None:
+        """The guard's memory, where there is a control folder."""
+        return None if self.control is None else GuardMemory(Path(self.control), self.name, self.policy)
+
+
+@dataclass
+class _Out:
+    """What one Arrow batch becomes, column by column."""
+
+    places: list[int] = field(default_factory=list)
+    results: list[Sequence[Any] | None] = field(default_factory=list)
+    queue_ms: list[float] = field(default_factory=list)
+    cost_ms: list[float] = field(default_factory=list)
+    weights: list[float] = field(default_factory=list)
+    errors: list[str | None] = field(default_factory=list)
+    dropped: dict[str, int] = field(default_factory=dict)
+
+    def add(
+        self, place: int, result: Sequence[Any] | None, wait_s: float, cost_s: float, weight: float,
+        error: str | None = None,
+    ) -> None:  # fmt: skip
+        self.places.append(place)
+        self.results.append(result)
+        self.queue_ms.append(1e3 * wait_s)
+        self.cost_ms.append(1e3 * cost_s)
+        self.weights.append(weight)
+        self.errors.append(error)
+
+    def drop(self, reason: str) -> None:
+        self.dropped[reason] = self.dropped.get(reason, 0) + 1
+
+
+class _Work:
+    """One task, from the moment its first rows are there."""
+
+    def __init__(self, task: GuardTask, place: Place) -> None:
+        self._task, self._place = task, place
+        self._memory = task.memory()
+        self._letters: list[str] = []
+        self._names = [f.name for f in task.results]
+        self._cold = True
+        self._shedder = self._build()
+        self._began = task.clock()
+        self._offset = self._began - task.stopwatch()
+
+    def _build(self) -> InlineShedder:
+        task, place = self._task, self._place
+        if self._memory is None:
+            state = _REMEMBERED.get((task.name, place.partition))
+            self._cold = state is None or state["run"] != place.run or state["batches"] < 2
+            costs = state["costs"] if state else task.policy.costs()
+            own = state["queue"] if state else None
+        else:
+            # The control folder may be gone; then nothing is remembered, and the query goes on.
+            try:
+                costs = self._memory.costs(place.query, place.batch)
+                own = self._memory.queue(place.query, place.partition)
+                self._cold = place.run is None or self._memory.warm_run() != place.run
+            except OSError:
+                costs, own = task.policy.costs(), None
+        self._costs = costs
+        luck = mix64(task.seed + mix64((place.batch << 20) + place.partition))
+        return task.policy.build(costs, costs.mean, luck, own)
+
+    def _now(self) -> float:
+        return self._task.stopwatch() + self._offset
+
+    def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        out = _Out()
+        keys = _keys([batch.column(name) for name in self._task.keys])
+        arrivals = self._arrivals(batch)
+        flags = None
+        if self._task.protected is not None:
+            flags = batch.column(self._task.protected).to_pylist()
+        if self._task.form == "row":
+            self._rows(batch, keys, arrivals, flags, out)
+        else:
+            self._chunks(batch, keys, arrivals, flags, out)
+        return self._record_batch(batch, out)
+
+    def _arrivals(self, batch: pa.RecordBatch) -> list[float]:
+        """When each row began to wait, on the wall clock.
+
+        In a run's first batches rows count from the task's start: workers are starting, and the rows
+        that pile up meanwhile say nothing about what the operator can do.
+        """
+        if self._task.arrival is None:
+            return [self._began] * batch.num_rows
+        column = batch.column(self._task.arrival).cast(pa.timestamp("us")).cast(pa.int64())
+        micros = column.fill_null(int(1e6 * self._began)).to_numpy(zero_copy_only=False)
+        instants = np.maximum(micros / 1e6, self._began) if self._cold else micros / 1e6
+        found: list[float] = instants.tolist()
+        return found
+
+    # Row functions.
+
+    def _rows(
+        self, batch: pa.RecordBatch, keys: list[Hashable], arrivals: list[float],
+        flags: list[bool] | None, out: _Out,
+    ) -> None:  # fmt: skip
+        from pyspark.sql import Row
+
+        task = self._task
+        make = Row(*task.inputs)
+        function, offer, done = task.function, self._shedder.offer, self._shedder.done
+        watch, offset = task.stopwatch, self._offset
+        shape = _Shaper(self._names)
+        columns = [batch.column(name).to_pylist() for name in task.inputs]
+        now = watch() + offset
+        for place, values in enumerate(zip(*columns, strict=True)):
+            key, arrived = keys[place], arrivals[place]
+            weight, reason = 1.0, ""
+            if flags is None or not flags[place]:
+                weight, reason = offer(key, arrived, now)
+            if weight == 0.0:
+                out.drop(reason)
+                now = watch() + offset
+                continue
+            start = watch()
+            try:
+                result = shape(function(make(*values)))
+            except Exception as error:
+                took = watch() - start
+                now = start + took + offset
+                done(key, took, now)
+                self._failed(out, place, key, dict(zip(task.inputs, values, strict=True)), error,
+                             (start + offset - arrived, took, weight))  # fmt: skip
+                continue
+            took = watch() - start
+            now = start + took + offset
+            done(key, took, now)
+            out.add(place, result, max(0.0, start + offset - arrived), took, weight)
+
+    def _failed(
+        self, out: _Out, place: int, key: Hashable, row: dict[str, Any], error: Exception,
+        measured: tuple[float, float, float],
+    ) -> None:  # fmt: skip
+        """The function raised: as the user chose, and never in silence."""
+        text = f"{type(error).__name__}: {error}"
+        if self._task.on_error == "fail":
+            raise GuardedFunctionError(
+                f"guard {self._task.name!r}: the function failed on a row with key {key!r}: {text}. "
+                'on_error="dead-letter" sets such rows aside, on_error="keep" passes them on with '
+                f"their error in {ERROR}"
+            ) from error
+        if self._task.on_error == "keep":
+            wait, took, weight = measured
+            out.add(place, None, max(0.0, wait), took, weight, text)
+            return
+        place_of = self._place
+        letter = {"error": text, "query": place_of.query, "batch": place_of.batch, "row": row}
+        self._letters.append(json.dumps(letter, default=str))
+        out.drop("dead_letter")
+
+    # Batch functions.
+
+    def _chunks(
+        self, batch: pa.RecordBatch, keys: list[Hashable], arrivals: list[float],
+        flags: list[bool] | None, out: _Out,
+    ) -> None:  # fmt: skip
+        chosen: list[tuple[int, float]] = []
+        ahead = 0.0
+        now = self._now()
+        for place in range(batch.num_rows):
+            weight, reason = 1.0, ""
+            if flags is None or not flags[place]:
+                # What was chosen before it runs first.
+                weight, reason = self._shedder.offer(keys[place], arrivals[place], now + ahead)
+            if weight == 0.0:
+                out.drop(reason)
+            else:
+                chosen.append((place, weight))
+                ahead += self._shedder.cost(keys[place])
+            if len(chosen) >= self._task.chunk:
+                self._run_chunk(batch, chosen, keys, arrivals, out)
+                chosen, ahead, now = [], 0.0, self._now()
+        if chosen:
+            self._run_chunk(batch, chosen, keys, arrivals, out)
+
+    def _run_chunk(
+        self, batch: pa.RecordBatch, chosen: list[tuple[int, float]], keys: list[Hashable],
+        arrivals: list[float], out: _Out,
+    ) -> None:  # fmt: skip
+        """Call the function with some rows; a failing chunk is called again row by row."""
+        places = [place for place, _ in chosen]
+        rows = batch.select(list(self._task.inputs)).take(pa.array(places))
+        start = self._task.stopwatch()
+        try:
+            results = self._call(rows)
+        except Exception as error:
+            if len(chosen) > 1 and self._task.on_error != "fail":
+                for one in chosen:
+                    self._run_chunk(batch, [one], keys, arrivals, out)
+                return
+            took = self._task.stopwatch() - start
+            place, weight = chosen[0]
+            self._shedder.done(keys[place], took, self._now())
+            waited = start + self._offset - arrivals[place]
+            self._failed(out, place, keys[place], rows.to_pylist()[0], error, (waited, took, weight))
+            return
+        took = self._task.stopwatch() - start
+        now = self._now()
+        for (place, weight), cost, result in zip(
+            chosen, self._attributed([keys[p] for p in places], took), results, strict=True
+        ):
+            self._shedder.done(keys[place], cost, now)
+            out.add(place, result, max(0.0, start + self._offset - arrivals[place]), cost, weight)
+
+    def _attributed(self, keys: list[Hashable], took: float) -> list[float]:
+        """Share a call's time among its rows, in proportion to what each was expected to take.
+
+        Rows of which nothing is known count as the mean row. As calls with other rows come, a key's
+        share moves to what explains their times (the update of maximum-likelihood expectation
+        maximisation); the sum is always the time that was measured.
+        """
+        expected = [self._shedder.cost(key) for key in keys]
+        whole = sum(expected)
+        if whole <= 0.0:
+            return [took / len(keys)] * len(keys)
+        return [took * cost / whole for cost in expected]
+
+    def _call(self, rows: pa.RecordBatch) -> list[Sequence[Any]]:
+        task = self._task
+        schema = pa.schema(task.results)
+        if task.form == "pandas":
+            given = rows.to_pandas()
+            frame = task.function(given)
+            answer = pa.RecordBatch.from_pandas(frame, schema=schema, preserve_index=False)
+        else:
+            answer = task.function(rows)
+            if isinstance(answer, pa.Table):
+                answer = answer.combine_chunks().to_batches()[0] if answer.num_rows else answer
+            answer = pa.RecordBatch.from_arrays(
+                [answer.column(f.name).cast(f.type) for f in schema], schema=schema
+            )
+        if answer.num_rows != rows.num_rows:
+            raise ValueError(
+                f"it was given {rows.num_rows} rows and returned {answer.num_rows}: a guarded batch "
+                "function returns one row for each that it is given, in their order"
+            )
+        return list(zip(*(column.to_pylist() for column in answer.columns), strict=True))
+
+    # The way out.
+
+    def _record_batch(self, batch: pa.RecordBatch, out: _Out) -> pa.RecordBatch:
+        task = self._task
+        arrays = self._converted(batch, out)
+        if task.weights is not None and out.places:
+            brought = batch.column(task.weights).to_pylist()
+            out.weights = [w * brought[p] for w, p in zip(out.weights, out.places, strict=True)]
+        extra, kept = len(out.dropped), len(out.places)
+        arrays += [
+            pa.array([*out.queue_ms, *[None] * extra], pa.float64()),
+            pa.array([*out.cost_ms, *[None] * extra], pa.float64()),
+            pa.array([*out.weights, *[None] * extra], pa.float64()),
+        ]
+        if task.on_error == "keep":
+            arrays.append(pa.array([*out.errors, *[None] * extra], pa.string()))
+        outcomes = [_KEPT if error is None else _FAILED for error in out.errors]
+        outcomes += [OUTCOMES.index(reason) for reason in out.dropped]
+        arrays.append(pa.array(outcomes, pa.int8()))
+        arrays.append(pa.array([*[1] * kept, *out.dropped.values()], pa.int64()))
+        return pa.RecordBatch.from_arrays(arrays, schema=task.output)
+
+    def _converted(self, batch: pa.RecordBatch, out: _Out) -> list[pa.Array]:
+        """The results as Arrow columns; a value that does not fit its column is the function's error."""
+        try:
+            return self._arrays(out)
+        except _MISFIT:
+            self._set_misfits_aside(batch, out)
+            return self._arrays(out)
+
+    def _arrays(self, out: _Out) -> list[pa.Array]:
+        blank = (None,) * len(self._names)
+        rows = [blank if r is None else r for r in out.results] + [blank] * len(out.dropped)
+        return [
+            pa.array([row[index] for row in rows], column.type)
+            for index, column in enumerate(self._task.results)
+        ]
+
+    def _set_misfits_aside(self, batch: pa.RecordBatch, out: _Out) -> None:
+        kept, rest = _Out(dropped=out.dropped), out
+        for index, result in enumerate(rest.results):
+            place, error = rest.places[index], rest.errors[index]
+            measured = rest.queue_ms[index] / 1e3, rest.cost_ms[index] / 1e3, rest.weights[index]
+            misfit = None if result is None else self._misfit(result)
+            if misfit is None:
+                kept.add(place, result, *measured, error)
+                continue
+            row = batch.slice(place, 1)
+            key = _keys([row.column(name) for name in self._task.keys])[0]
+            given = row.select(list(self._task.inputs)).to_pylist()[0]
+            self._failed(kept, place, key, given, misfit, measured)
+        out.__dict__.update(kept.__dict__)
+
+    def _misfit(self, result: Sequence[Any]) -> Exception | None:
+        for column, value in zip(self._task.results, result, strict=True):
+            try:
+                pa.array([value], column.type)
+            except _MISFIT as error:
+                return TypeError(
+                    f"it returned {value!r} for {column.name!r}, which is {column.type} in schema= "
+                    f"({error})"
+                )
+        return None
+
+    def finish(self) -> None:
+        """Leave behind what was learned."""
+        task, place = self._task, self._place
+        if self._letters:
+            assert task.dead_letters is not None
+            name = f"{place.query}-{place.batch:012d}-{place.partition}.jsonl"
+            write_text(Path(task.dead_letters) / name, "\n".join(self._letters) + "\n")
+        lessons = list(self._shedder.lessons())
+        if self._memory is not None:
+            try:
+                self._memory.leave_lesson(place.query, place.batch, place.partition, lessons)
+                self._memory.keep_queue(place.query, place.partition, self._shedder.state())
+            except OSError:
+                return  # the control folder is gone: nothing is remembered, and the query goes on
+            return
+        for key, runs, mean in lessons:
+            self._costs.learn(key, mean, runs)
+        before = _REMEMBERED.get((task.name, place.partition))
+        count = before["batches"] + 1 if before and before["run"] == place.run else 1
+        _REMEMBERED[(task.name, place.partition)] = {
+            "run": place.run,
+            "batches": count,
+            "costs": self._costs,
+            "queue": self._shedder.state(),
+        }
+
+
+class _Shaper:
+    """Makes a tuple, in the schema's order, of what a row function returned."""
+
+    def __init__(self, names: list[str]) -> None:
+        self._names, self._count = names, len(names)
+
+    def __call__(self, result: Any) -> Sequence[Any]:
+        if isinstance(result, tuple | list):
+            if len(result) != self._count:
+                raise ValueError(f"it returned {len(result)} values; schema= has {self._count} columns")
+            return result
+        if isinstance(result, dict):
+            try:
+                return [result[name] for name in self._names]
+            except KeyError as error:
+                raise ValueError(
+                    f"it returned no {error.args[0]!r}, which is in schema=; it has {sorted(result)}"
+                ) from None
+        if self._count == 1:
+            return (result,)
+        raise ValueError(
+            f"it returned a {type(result).__name__}; return a dict, Row or tuple with the columns of "
+            f"schema= ({', '.join(self._names)})"
+        )
+
+
+def _keys(columns: list[pa.Array]) -> list[Hashable]:
+    """The rows' keys, as Python values that a dictionary takes."""
+    parts: list[list[Any]] = []
+    for column in columns:
+        values = column.to_pylist()
+        if pa.types.is_nested(column.type):
+            values = [stable_key(value) for value in values]
+        parts.append(values)
+    return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))

@@ -1,0 +1,26 @@
+"""A guard's declaration in the control folder: what people are shown of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from headgate.store.folder import read_json, write_json
+
+__all__ = ["declare_guard", "guard_in"]
+
+
+def _path(control: Path, name: str) -> Path:
+    return control / "gates" / name / "guard.json"
+
+
+def declare_guard(control: Path, name: str, *, policy: str, target: str, target_s: float) -> None:
+    """Say that this is a guard, and what it was asked for."""
+    value = {"v": 1, "policy": policy, "target": target, "target_s": target_s}
+    write_json(_path(control, name), value)
+
+
+def guard_in(control: Path, name: str) -> dict[str, Any] | None:
+    """What the guard of this name was asked for; None if it is a gate."""
+    value = read_json(_path(control, name))
+    return dict(value) if value is not None else None
