@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import json
+import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,10 +15,10 @@ from click.testing import CliRunner
 
 from headgate.cli.figures import figures
 from headgate.errors import BadArgument
-from headgate.figures import NAMES, build
+from headgate.figures import SWEEPS, build
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SWEEPS)
 def test_a_figure_prints_one_object_of_the_promised_shape(name: str) -> None:
     result = CliRunner().invoke(figures, [name, "--quick", "--runs", "1", "--json"])
     assert result.exit_code == 0, result.output
@@ -60,3 +64,49 @@ def test_figures_that_do_not_exist_are_refused() -> None:
         build("las_fig99")
     with pytest.raises(BadArgument, match="at least 1"):
         build("las_fig4", runs=0)
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_a_figures_work_can_be_sent_to_another_process(name: str) -> None:
+    sweep = importlib.import_module(SWEEPS[name]).sweep(2, True)
+    again, items = pickle.loads(pickle.dumps((sweep.run, sweep.items)))
+    assert items == sweep.items
+    assert again(items[-1]) == sweep.run(sweep.items[-1])
+
+
+def test_progress_counts_the_items() -> None:
+    told: list[tuple[int, int]] = []
+    build("las_fig9", runs=2, quick=True, progress=lambda *values: told.append(values))
+    assert told == [(1, 2), (2, 2)]
+
+
+WITHOUT_SPARK = """
+import sys
+sys.modules["pyspark"] = None
+from headgate.cli import main
+main(sys.argv[1:])
+"""
+
+
+def _without_spark(*options: str) -> subprocess.CompletedProcess[str]:
+    command = ["figures", "las-fig9", "--quick", "--runs", "1", "--json", *options]
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT_SPARK, *command],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_only_a_master_needs_spark() -> None:
+    assert json.loads(_without_spark().stdout)["figure"] == "las_fig9"
+    refused = _without_spark("--master", "local[2]")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "pip install 'headgate[spark]'" in refused.stderr
+
+
+def test_a_measured_figure_takes_no_master() -> None:
+    result = CliRunner().invoke(figures, ["las-fig11", "--master", "local[2]"])
+    assert result.exit_code != 0
+    assert "leave --master out" in str(result.exception) + result.output

@@ -43,7 +43,7 @@ def test_a_batch_frame_with_time_enough_is_the_function_and_nothing_else(spark) 
 
 
 def test_a_batch_frame_with_too_much_work_ends_near_its_target(spark) -> None:
-    """2,000 dear rows of 20 ms on two cores: 20 s of work. The mean wait within 0.5 s means about 1 s."""
+    """20 s of work on two cores; a mean wait of 0.5 s leaves about one second for it."""
     out = hg.guard(
         rows(spark, 20_000), slow, schema=SCHEMA, key="kind", target=hg.average("500 ms"), name="much"
     )

@@ -21,6 +21,7 @@ def bench() -> None:
     Examples:
       headgate bench gate            what the gate costs a query that it does not shed
       headgate bench hold --json     how well a target is held
+      headgate bench guard           a guarded function under overload, by policy
       headgate bench replay --quick  what a replayed batch keeps
     """
 
@@ -50,4 +51,5 @@ def _table(result: dict[str, Any]) -> Table:
 
 _benchmark("gate", "What a gate costs a query that it does not shed.")
 _benchmark("hold", "How well a gate holds its target, against the same query without one.")
+_benchmark("guard", "How a guarded function fares under overload, and what a guard costs a row.")
 _benchmark("replay", "Whether a replayed batch keeps the same rows.")

@@ -1,9 +1,12 @@
-"""``headgate figures``: published figures, drawn again in virtual time."""
+"""``headgate figures``: published figures, drawn again in virtual time or measured on a real query."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
@@ -12,15 +15,15 @@ from rich.table import Table
 
 from headgate.cli.plumbing import json_option, late, print_json
 from headgate.cli.tables import console, table
-from headgate.errors import MissingExtra
+from headgate.errors import BadArgument, MissingExtra
+from headgate.figures import NAMES, SWEEPS, Drawn, Spread, build
+from headgate.figures.runner import Runner, in_process
 
 __all__ = ["figures"]
 
-_NAMES = tuple(f"las-fig{number}" for number in range(4, 10))
-
 
 @click.command(context_settings={"token_normalize_func": lambda name: name.replace("_", "-")})
-@click.argument("name", type=click.Choice(_NAMES))
+@click.argument("name", type=click.Choice([name.replace("_", "-") for name in NAMES]))
 @click.option("--runs", type=click.IntRange(min=1), help="Runs for each point; each has its own stream.")
 @click.option("--quick", is_flag=True, help="Few points and few runs.")
 @click.option(
@@ -28,17 +31,38 @@ _NAMES = tuple(f"las-fig{number}" for number in range(4, 10))
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for the CSV and the picture; default: figures. With --json only if given.",
 )
+@click.option(
+    "--master",
+    metavar="URL",
+    help="Run as a Spark job there, such as local[2] or spark://host:7077; default: in this process.",
+)
 @json_option
-def figures(name: str, runs: int | None, quick: bool, output: Path | None, as_json: bool) -> None:
+def figures(
+    name: str, runs: int | None, quick: bool, output: Path | None, master: str | None, as_json: bool
+) -> None:
     """Draw a published figure again: its numbers, the paper's claims, and whether we see them.
+
+    las-fig10 and las-fig11 run a real query on this machine, for some minutes.
+
+    With --master the runs of the others are tasks of a Spark job, and the numbers are the same. The
+    Python of each worker needs headgate[spark,sim] of this version; on a cluster PYSPARK_PYTHON says
+    where it is.
 
     \b
     Examples:
       headgate figures las-fig4                  LAS against under-provisioning
       headgate figures las-fig9 --runs 5         seven phases with abrupt changes
       headgate figures las-fig7 --quick --json
+      headgate figures las-fig5 --master 'local[4]'
+      headgate figures las-fig11                 tweets through a guard on Spark
     """
-    drawn = _build(name.replace("-", "_"), runs, quick)
+    name = name.replace("-", "_")
+    if master is not None and name not in SWEEPS:
+        raise BadArgument(
+            f"--master {master}: {name.replace('_', '-')} is measured on a query of this machine's own; "
+            "leave --master out"
+        )
+    drawn = _build(name, runs, quick, master)
     if as_json:
         print_json(drawn.to_json())
     else:
@@ -48,18 +72,35 @@ def figures(name: str, runs: int | None, quick: bool, output: Path | None, as_js
         _write(drawn, folder)
 
 
-def _build(name: str, runs: int | None, quick: bool) -> Any:
-    build = late("headgate.figures:build", "sim")
+def _build(name: str, runs: int | None, quick: bool, master: str | None) -> Drawn:
+    late(f"{NAMES[name]}:__name__", "sim")  # says which extra is missing
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
         console=Console(stderr=True),
     )  # fmt: skip
-    with bar as progress:
+    with bar as progress, _runner(master) as runner:
         task = progress.add_task(name, total=None)
-        return build(name, runs, quick, lambda done, of: progress.update(task, completed=done, total=of))
+        return build(
+            name, runs, quick, lambda done, of: progress.update(task, completed=done, total=of), runner
+        )
 
 
-def _show(drawn: Any) -> None:
+@contextlib.contextmanager
+def _runner(master: str | None) -> Iterator[Runner]:
+    """This process, or a Spark that runs while it is needed."""
+    if master is None:
+        yield in_process
+        return
+    session = late("headgate.demo.session:quiet_session", "spark")
+    run_items = late("headgate.spark.item_job:run_items", "spark")
+    with (
+        tempfile.TemporaryDirectory(prefix="headgate-figures-") as scratch,
+        session(Path(scratch), master=master, name="headgate-figures") as spark,
+    ):
+        yield functools.partial(run_items, spark)
+
+
+def _show(drawn: Drawn) -> None:
     out = console()
     out.print(_rows(drawn))
     claims = table("claims", "<holds", "number", "<claim")
@@ -68,7 +109,7 @@ def _show(drawn: Any) -> None:
     out.print(claims)
 
 
-def _rows(drawn: Any) -> Table:
+def _rows(drawn: Drawn) -> Table:
     names = list(dict.fromkeys(name for row in drawn.rows for name in row.metrics))
     made = table(f"{drawn.title}: {drawn.runs} runs a point", "<" + drawn.x_label, "<policy", *names)
     for row in drawn.rows:
@@ -77,11 +118,11 @@ def _rows(drawn: Any) -> Table:
     return made
 
 
-def _cell(spread: Any) -> str:
+def _cell(spread: Spread | None) -> str:
     return "" if spread is None else f"{spread.mean:.4g} [{spread.min:.4g}, {spread.max:.4g}]"
 
 
-def _write(drawn: Any, folder: Path) -> None:
+def _write(drawn: Drawn, folder: Path) -> None:
     """The numbers first; the picture is an extra."""
     click.echo(f"wrote {drawn.write_csv(folder / f'{drawn.figure}.csv')}", err=True)
     try:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headgate.demo.batches import Side
 from headgate.demo.run import DemoResult
-from headgate.errors import MissingExtra
+from headgate.picture import picture, target_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,32 +15,12 @@ if TYPE_CHECKING:
 __all__ = ["save_plot"]
 
 #: Okabe and Ito's orange and blue, which colour-blind people can tell apart.
-_WITHOUT, _WITH, _INK = "#D55E00", "#0072B2", "#333333"
-_STYLE: dict[Any, Any] = {
-    "font.family": "sans-serif",
-    "font.size": 11,
-    "axes.edgecolor": "#999999",
-    "axes.labelcolor": _INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#E6E6E6",
-    "text.color": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-}
+_WITHOUT, _WITH = "#D55E00", "#0072B2"
 
 
 def save_plot(result: DemoResult, path: Path) -> Path:
     """Draw the result into a PNG file; its folder is made if need be."""
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtra("matplotlib", "plot") from error
-    with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(10, 7.6), dpi=150, layout="constrained")
+    with picture(path, 10, 7.6) as figure:
         durations, delays, kept = figure.subplots(3, 1, sharex=True, height_ratios=[3, 3, 1.3])
         _durations(durations, result)
         _delays(delays, result)
@@ -53,8 +33,6 @@ def save_plot(result: DemoResult, path: Path) -> Path:
             fontsize=14,
             fontweight="bold",
         )
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path)
     return path
 
 
@@ -84,7 +62,7 @@ def _durations(axes: Axes, result: DemoResult) -> None:
 
 
 def _target_line(axes: Axes, result: DemoResult) -> None:
-    axes.axhline(result.target_s, color=_INK, linewidth=1.2, linestyle=(0, (5, 3)))
+    target_line(axes, result.target_s)
     axes.annotate(
         f"target {result.target_s:g} s",
         (1.0, result.target_s),

@@ -13,30 +13,40 @@ from headgate.errors import UnsupportedSpark
 from headgate.spark.session import check_spark_version  # first: it says which extra is missing
 
 # isort: split
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 __all__ = ["quiet_session"]
 
+_Settings = dict[str, bool | float | int | str | None]
+
 
 @contextlib.contextmanager
-def quiet_session(scratch: Path, memory: str = "2g") -> Iterator[SparkSession]:
-    """A local session on two cores, stopped at the end; what the JVM prints goes to a file.
+def quiet_session(
+    scratch: Path, memory: str = "2g", *, master: str = "local[2]", name: str = "headgate-demo"
+) -> Iterator[SparkSession]:
+    """A session, stopped at the end: local on two cores unless told; what the JVM prints goes to a file.
 
     The JVM and the Python workers that it starts inherit this process's standard output and error
-    for good, so both point at ``scratch/spark.log`` while it starts, and back again afterwards.
+    for good, so both point at ``scratch/spark.log`` while it starts, and back again afterwards. On a
+    cluster the workers' Python is the one that PYSPARK_PYTHON names, if it is set.
     """
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    here = master.startswith("local")
+    if here or "PYSPARK_PYTHON" not in os.environ:
+        os.environ["PYSPARK_PYTHON"] = sys.executable
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     scratch.mkdir(parents=True, exist_ok=True)
     log = scratch / "spark.log"
+    settings = _quiet(scratch, memory) | (_this_machine(scratch) if here else {})
     try:
         with _output_to(log):
-            spark = _builder(scratch, memory).getOrCreate()
-    except (PySparkException, OSError, RuntimeError) as error:
+            spark = SparkSession.builder.master(master).appName(name).config(map=settings).getOrCreate()
+    except (Py4JJavaError, PySparkException, OSError, RuntimeError) as error:
         raise UnsupportedSpark(
-            f"Spark did not start ({error}): it needs Java 17 or newer, found through JAVA_HOME or "
-            f"PATH. The last it said: {_tail(log)}"
+            f"Spark did not start on master={master!r} ({_reason(error)}): it needs Java 17 or newer, "
+            "found through JAVA_HOME or PATH, and a master that answers, such as local[2] or "
+            f"spark://HOST:PORT. The last it said: {_tail(log)}"
         ) from error
     try:
         check_spark_version(spark.version)
@@ -47,20 +57,25 @@ def quiet_session(scratch: Path, memory: str = "2g") -> Iterator[SparkSession]:
             spark.stop()
 
 
-def _builder(scratch: Path, memory: str) -> SparkSession.Builder:
-    settings: dict[str, bool | float | int | str | None] = {
+def _quiet(scratch: Path, memory: str) -> _Settings:
+    return {
         "spark.driver.memory": memory,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+    }
+
+
+def _this_machine(scratch: Path) -> _Settings:
+    """What would be wrong on a cluster: the loopback interface, and folders of this machine."""
+    return {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(scratch / "local"),
         # Workers that answer over a socket file instead of TCP read the plan 30 ms sooner.
         "spark.python.unix.domain.socket.enabled": "true",
     }
-    return SparkSession.builder.master("local[2]").appName("headgate-demo").config(map=settings)
 
 
 @contextlib.contextmanager
@@ -83,9 +98,17 @@ def _output_to(path: Path) -> Iterator[None]:
         os.close(file)
 
 
+def _reason(error: Exception) -> str:
+    """One line; what came out of the JVM is long."""
+    text = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else str(error)
+    return str(text).strip().partition("\n")[0]
+
+
 def _tail(log: Path, lines: int = 3) -> str:
+    """The last lines, but for warnings and for those that only say where in Java."""
     try:
-        found = log.read_text(errors="replace").strip().splitlines()
+        found = [line.strip() for line in log.read_text(errors="replace").splitlines()]
     except OSError:
         found = []
-    return " / ".join(found[-lines:]) or "nothing"
+    said = [s for s in found if s and not s.startswith(("at ", "... ")) and " WARN " not in s]
+    return " / ".join(said[-lines:]) or "nothing"

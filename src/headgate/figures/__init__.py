@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 
 from headgate.errors import BadArgument
 from headgate.figures.figure import Claim, Drawn, Row, Spread
+from headgate.figures.runner import Progress, Runner, in_process
 
-__all__ = ["NAMES", "Claim", "Drawn", "Row", "Spread", "build"]
+__all__ = ["MEASURED", "NAMES", "SWEEPS", "Claim", "Drawn", "Row", "Spread", "build"]
 
-#: Every figure: its name, and the module whose `build` draws it.
-NAMES = {f"las_fig{number}": f"headgate.figures.las_fig{number}" for number in range(4, 10)}
+#: Figures in virtual time, by name: modules whose `sweep(runs, quick)` says what any runner can do.
+SWEEPS = {f"las_fig{number}": f"headgate.figures.las_fig{number}" for number in range(4, 10)}
 
-#: Called after each run with (runs done, runs in all).
-Progress = Callable[[int, int], None]
+#: Figures measured on a query of their own: modules whose `build(runs, quick, progress)` runs it.
+MEASURED = {f"las_fig{number}": f"headgate.figures.las_fig{number}" for number in (10, 11)}
+
+#: Every figure.
+NAMES = SWEEPS | MEASURED
 
 
 def build(
-    name: str, runs: int | None = None, quick: bool = False, progress: Progress | None = None
+    name: str,
+    runs: int | None = None,
+    quick: bool = False,
+    progress: Progress | None = None,
+    runner: Runner = in_process,
 ) -> Drawn:
     """Draw a figure from so many runs a point; `quick` takes few points and few runs."""
     if name not in NAMES:
         raise BadArgument(f"no figure {name!r}: one of {', '.join(NAMES)}")
     if runs is not None and runs < 1:
         raise BadArgument(f"runs={runs}: give at least 1 run for each point")
-    drawn: Drawn = importlib.import_module(NAMES[name]).build(runs, quick, progress or (lambda *_: None))
+    module, tell = importlib.import_module(NAMES[name]), progress or (lambda *_: None)
+    if name in SWEEPS:
+        sweep = module.sweep(runs, quick)
+        drawn: Drawn = sweep.draw(runner(sweep.run, sweep.items, tell))
+    else:
+        drawn = module.build(runs, quick, tell)
     return drawn

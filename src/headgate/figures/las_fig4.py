@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from headgate.figures.figure import Claim, Drawn, Samples
+from headgate.figures.figure import Claim, Samples
+from headgate.figures.las_points import Point, PointRun, over_points
 from headgate.figures.las_policies import (
     BASE,
     BOUND,
@@ -17,33 +16,30 @@ from headgate.figures.las_policies import (
     OURS,
     OURS_KNOWN,
     STRAW,
-    Point,
-    sweep,
 )
+from headgate.figures.sweep import Caption, Sweep
 from headgate.sim.las_stream import StreamLaw
 
-__all__ = ["build"]
+__all__ = ["sweep"]
 
 _TAU = 0.0064
 _UNDER = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.25, 0.2, 0.1, 0.0, -0.1)
 _QUICK = (0.9, 0.5, 0.25, 0.0, -0.1)
+_CAPTION = Caption(
+    "las_fig4",
+    "LAS against under-provisioning",
+    "under-provisioning",
+    (LATENCY_AXIS, DROPPED_AXIS),
+    _TAU,
+)
 
 
-def build(runs: int | None, quick: bool, progress: Callable[[int, int], None]) -> Drawn:
-    """Draw it."""
-    count = runs or (10 if quick else 100)
+def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
+    """All of it."""
     places = _QUICK if quick else _UNDER
-    samples = sweep([Point(u, StreamLaw(under=u)) for u in places], count, progress)
-    return Drawn(
-        "las_fig4",
-        "LAS against under-provisioning",
-        "under-provisioning",
-        count,
-        samples.rows(),
-        _claims(samples, [u for u in places if u >= 0]),
-        (LATENCY_AXIS, DROPPED_AXIS),
-        _TAU,
-    )
+    points = [Point(u, StreamLaw(under=u)) for u in places]
+    loaded = [u for u in places if u >= 0]
+    return over_points(_CAPTION, points, runs, quick, lambda samples: _claims(samples, loaded))
 
 
 def _claims(samples: Samples, loaded: list[float]) -> tuple[Claim, ...]:

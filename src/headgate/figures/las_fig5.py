@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from headgate.figures.figure import Claim, Drawn, Samples
+from headgate.figures.figure import Claim, Samples
+from headgate.figures.las_points import Point, PointRun, over_points
 from headgate.figures.las_policies import (
     BASE,
     DROPPED,
@@ -16,31 +15,22 @@ from headgate.figures.las_policies import (
     SHEDDING,
     SHEDDING_AXIS,
     STRAW,
-    Point,
-    sweep,
 )
+from headgate.figures.sweep import Caption, Sweep
 from headgate.sim.las_stream import StreamLaw
 
-__all__ = ["build"]
+__all__ = ["sweep"]
 
 _TAUS = (0.0, 0.0001, 0.0002, 0.0004, 0.0008, 0.0016, 0.0032, 0.0064, 0.0128, 0.0256, 0.0512)
 _QUICK = (0.0, 0.0004, 0.0016, 0.0064, 0.0512)
+_CAPTION = Caption("las_fig5", "LAS against the threshold", "tau (s)", (LATENCY_AXIS, SHEDDING_AXIS))
 
 
-def build(runs: int | None, quick: bool, progress: Callable[[int, int], None]) -> Drawn:
-    """Draw it."""
-    count = runs or (10 if quick else 100)
+def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
+    """All of it."""
     places = _QUICK if quick else _TAUS
-    samples = sweep([Point(tau, StreamLaw(), tau) for tau in places], count, progress)
-    return Drawn(
-        "las_fig5",
-        "LAS against the threshold",
-        "tau (s)",
-        count,
-        samples.rows(),
-        _claims(samples, places),
-        (LATENCY_AXIS, SHEDDING_AXIS),
-    )
+    points = [Point(tau, StreamLaw(), tau) for tau in places]
+    return over_points(_CAPTION, points, runs, quick, lambda samples: _claims(samples, places))
 
 
 def _claims(samples: Samples, places: tuple[float, ...]) -> tuple[Claim, ...]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from headgate.figures.figure import Claim, Drawn, Samples
+from headgate.figures.figure import Claim, Samples
+from headgate.figures.las_points import Point, PointRun, over_points
 from headgate.figures.las_policies import (
     BASE,
     FULL,
@@ -14,33 +13,28 @@ from headgate.figures.las_policies import (
     OURS,
     SHEDDING,
     SHEDDING_AXIS,
-    Point,
-    sweep,
 )
+from headgate.figures.sweep import Caption, Sweep
 from headgate.sim.las_stream import StreamLaw
 
-__all__ = ["build"]
+__all__ = ["sweep"]
 
 _LONGEST = (0.0001, 0.0002, 0.0004, 0.0008, 0.0016, 0.0032, 0.0064, 0.0128, 0.0256, 0.0512)
 _QUICK = (0.0001, 0.0008, 0.0064, 0.0512)
+_CAPTION = Caption(
+    "las_fig6",
+    "LAS against the longest duration (= tau)",
+    "longest duration (s)",
+    (LATENCY_AXIS, SHEDDING_AXIS),
+    x_log=True,
+)
 
 
-def build(runs: int | None, quick: bool, progress: Callable[[int, int], None]) -> Drawn:
-    """Draw it."""
-    count = runs or (10 if quick else 100)
+def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
+    """All of it."""
     places = _QUICK if quick else _LONGEST
     points = [Point(longest, StreamLaw(longest_s=longest), longest) for longest in places]
-    samples = sweep(points, count, progress)
-    return Drawn(
-        "las_fig6",
-        "LAS against the longest duration (= tau)",
-        "longest duration (s)",
-        count,
-        samples.rows(),
-        _claims(samples, places),
-        (LATENCY_AXIS, SHEDDING_AXIS),
-        x_log=True,
-    )
+    return over_points(_CAPTION, points, runs, quick, lambda samples: _claims(samples, places))
 
 
 def _claims(samples: Samples, places: tuple[float, ...]) -> tuple[Claim, ...]:

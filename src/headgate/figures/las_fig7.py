@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from headgate.figures.figure import Claim, Drawn, Samples
+from headgate.figures.figure import Claim, Samples
+from headgate.figures.las_points import Point, PointRun, over_points
 from headgate.figures.las_policies import (
     BASE,
     DROPPED,
@@ -16,12 +15,11 @@ from headgate.figures.las_policies import (
     SHEDDING,
     SHEDDING_AXIS,
     STRAW,
-    Point,
-    sweep,
 )
+from headgate.figures.sweep import Caption, Sweep
 from headgate.sim.las_stream import StreamLaw
 
-__all__ = ["build"]
+__all__ = ["sweep"]
 
 _LAWS: dict[str, float | None] = {
     "uniform": None,
@@ -33,23 +31,16 @@ _LAWS: dict[str, float | None] = {
     "zipf-3.0": 3.0,
 }
 _QUICK = ("uniform", "zipf-1.0", "zipf-2.0", "zipf-3.0")
+_CAPTION = Caption(
+    "las_fig7", "LAS against the law of the keys", "law", (LATENCY_AXIS, SHEDDING_AXIS), 0.0064
+)
 
 
-def build(runs: int | None, quick: bool, progress: Callable[[int, int], None]) -> Drawn:
-    """Draw it."""
-    count = runs or (10 if quick else 100)
+def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
+    """All of it."""
     places = [name for name in _LAWS if not quick or name in _QUICK]
-    samples = sweep([Point(name, StreamLaw(zipf=_LAWS[name])) for name in places], count, progress)
-    return Drawn(
-        "las_fig7",
-        "LAS against the law of the keys",
-        "law",
-        count,
-        samples.rows(),
-        _claims(samples, places),
-        (LATENCY_AXIS, SHEDDING_AXIS),
-        0.0064,
-    )
+    points = [Point(name, StreamLaw(zipf=_LAWS[name])) for name in places]
+    return over_points(_CAPTION, points, runs, quick, lambda samples: _claims(samples, places))
 
 
 def _claims(samples: Samples, places: list[str]) -> tuple[Claim, ...]:

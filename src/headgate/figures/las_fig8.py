@@ -6,9 +6,10 @@ series "LAS, margin 1.05" holds the margin and varies only the columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from functools import partial
 
-from headgate.figures.figure import Claim, Drawn, Samples
+from headgate.figures.figure import Claim, Samples
 from headgate.figures.las_policies import (
     DROPPED,
     DROPPED_AXIS,
@@ -18,45 +19,47 @@ from headgate.figures.las_policies import (
     LATENCY_AXIS,
     metrics,
 )
+from headgate.figures.sweep import Caption, Sample, Sweep, how_many
 from headgate.las import AverageLatency, LasSettings, PriceShedding
 from headgate.sim.las_queue import PublishedPolicy, run
 from headgate.sim.las_stream import StreamLaw
 
-__all__ = ["build"]
+__all__ = ["sweep"]
 
 _TAU = 0.0064
 _EPSILONS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.001)
 _QUICK = (1.0, 0.1, 0.05, 0.01, 0.001)
 _FIXED, _SKETCH = "LAS, margin 1.05", "balanced price, sketch"
+_CAPTION = Caption(
+    "las_fig8",
+    "LAS against the precision",
+    "epsilon",
+    (LATENCY_AXIS, DROPPED_AXIS),
+    _TAU,
+    x_log=True,
+)
 
 
-def build(runs: int | None, quick: bool, progress: Callable[[int, int], None]) -> Drawn:
-    """Draw it."""
-    count = runs or (10 if quick else 100)
+def sweep(runs: int | None, quick: bool) -> Sweep[int]:
+    """All of it: an item is a seed, because every epsilon sees the same stream."""
+    count = how_many(runs, quick)
     places = _QUICK if quick else _EPSILONS
-    samples, target = Samples(), AverageLatency(_TAU)
-    for seed in range(count):
-        stream = StreamLaw().draw(seed)
-        full = run(stream, PublishedPolicy(FULL, target))
-        for epsilon in places:
-            las = LasSettings(target, epsilon=epsilon, seed=seed)
-            fixed = LasSettings(target, epsilon=epsilon, seed=seed, margin=1.05)
-            ours = PriceShedding(target, costs="sketch", epsilon=epsilon, seed=seed)
-            for name, policy in ((LAS, las), (_FIXED, fixed), (_SKETCH, ours)):
-                samples.add(epsilon, name, metrics(run(stream, policy)))
-            samples.add(epsilon, FULL, metrics(full))
-        progress(seed + 1, count)
-    return Drawn(
-        "las_fig8",
-        "LAS against the precision",
-        "epsilon",
-        count,
-        samples.rows(),
-        _claims(samples, places),
-        (LATENCY_AXIS, DROPPED_AXIS),
-        _TAU,
-        x_log=True,
-    )
+    run_all = partial(_run_seed, places)
+    return Sweep(_CAPTION, count, range(count), run_all, lambda samples: _claims(samples, places))
+
+
+def _run_seed(places: Sequence[float], seed: int) -> list[Sample]:
+    found: list[Sample] = []
+    stream, target = StreamLaw().draw(seed), AverageLatency(_TAU)
+    full = run(stream, PublishedPolicy(FULL, target))
+    for epsilon in places:
+        las = LasSettings(target, epsilon=epsilon, seed=seed)
+        fixed = LasSettings(target, epsilon=epsilon, seed=seed, margin=1.05)
+        ours = PriceShedding(target, costs="sketch", epsilon=epsilon, seed=seed)
+        for name, policy in ((LAS, las), (_FIXED, fixed), (_SKETCH, ours)):
+            found.append((epsilon, name, metrics(run(stream, policy))))
+        found.append((epsilon, FULL, metrics(full)))
+    return found
 
 
 def _claims(samples: Samples, places: tuple[float, ...]) -> tuple[Claim, ...]:

@@ -6,11 +6,9 @@ stable again before phase F is over.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from headgate.figures.figure import Claim, Drawn, Samples
+from headgate.figures.figure import Claim, Samples
 from headgate.figures.las_policies import (
     DROPPED,
     DROPPED_AXIS,
@@ -21,46 +19,41 @@ from headgate.figures.las_policies import (
     OURS,
     STRAW,
 )
+from headgate.figures.sweep import Caption, Sample, Sweep, how_many
 from headgate.las import AverageLatency, LasSettings, PriceShedding
 from headgate.sim.las_queue import PublishedPolicy, run
 from headgate.sim.las_stream import phases
 
-__all__ = ["build"]
+__all__ = ["sweep"]
 
 _TAU, _WINDOW, _PHASE = 0.064, 4000, 20_000
 _SMALL = "LAS, N = 128"
+_CAPTION = Caption("las_fig9", "Seven phases", "tuples", (LATENCY_AXIS, DROPPED_AXIS), _TAU)
 
 
-def build(runs: int | None, quick: bool, progress: Callable[[int, int], None]) -> Drawn:
-    """Draw it."""
-    count = runs or (5 if quick else 20)
-    samples, target = Samples(), AverageLatency(_TAU)
-    for seed in range(count):
-        stream = phases(seed, length=_PHASE)
-        for name, policy in (
-            (STRAW, PublishedPolicy(STRAW, target)),
-            (LAS, LasSettings(target, seed=seed)),
-            (_SMALL, LasSettings(target, seed=seed, window=128)),
-            (FULL, PublishedPolicy(FULL, target)),
-            (OURS, PriceShedding(target, seed=seed)),
-        ):
-            latency, dropped = run(stream, policy, warm=False).windows(_WINDOW)
-            for number, (q, alpha) in enumerate(zip(latency, dropped, strict=True)):
-                place = float((number + 1) * _WINDOW)
-                samples.add(place, name, {DROPPED: float(alpha)})
-                if not np.isnan(q):
-                    samples.add(place, name, {LATENCY: float(q)})
-        progress(seed + 1, count)
-    return Drawn(
-        "las_fig9",
-        "Seven phases",
-        "tuples",
-        count,
-        samples.rows(),
-        _claims(samples),
-        (LATENCY_AXIS, DROPPED_AXIS),
-        _TAU,
-    )
+def sweep(runs: int | None, quick: bool) -> Sweep[int]:
+    """All of it: an item is a seed, whose stream has all the phases."""
+    count = how_many(runs, quick, few=5, many=20)
+    return Sweep(_CAPTION, count, range(count), _run_seed, _claims)
+
+
+def _run_seed(seed: int) -> list[Sample]:
+    found: list[Sample] = []
+    stream, target = phases(seed, length=_PHASE), AverageLatency(_TAU)
+    for name, policy in (
+        (STRAW, PublishedPolicy(STRAW, target)),
+        (LAS, LasSettings(target, seed=seed)),
+        (_SMALL, LasSettings(target, seed=seed, window=128)),
+        (FULL, PublishedPolicy(FULL, target)),
+        (OURS, PriceShedding(target, seed=seed)),
+    ):
+        latency, dropped = run(stream, policy, warm=False).windows(_WINDOW)
+        for number, (q, alpha) in enumerate(zip(latency, dropped, strict=True)):
+            values = {DROPPED: float(alpha)}
+            if not np.isnan(q):
+                values[LATENCY] = float(q)
+            found.append((float((number + 1) * _WINDOW), name, values))
+    return found
 
 
 def _phase(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headgate.errors import MissingExtra
 from headgate.figures.figure import Axis, Drawn
+from headgate.picture import picture, target_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,29 +26,11 @@ _COLOURS = (
     "#8B5A00",
 )
 _MARKERS = "osD^vP*Xh"
-_INK = "#333333"
-_STYLE: dict[Any, Any] = {
-    "font.size": 11,
-    "axes.edgecolor": "#999999",
-    "axes.labelcolor": _INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#E6E6E6",
-    "text.color": _INK,
-}
 
 
 def save_plot(drawn: Drawn, path: Path) -> Path:
     """Draw a figure into a file; its folder is made if need be."""
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtra("matplotlib", "plot") from error
-    with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(9, 3.6 * len(drawn.axes) + 0.6), dpi=150, layout="constrained")
+    with picture(path, 9, 3.6 * len(drawn.axes) + 0.6) as figure:
         panels = figure.subplots(len(drawn.axes), 1, sharex=True, squeeze=False)[:, 0]
         for panel, axis in zip(panels, drawn.axes, strict=True):
             _panel(panel, drawn, axis)
@@ -61,8 +43,6 @@ def save_plot(drawn: Drawn, path: Path) -> Path:
             ncols=4,
         )
         panels[-1].set_xlabel(drawn.x_label)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path)
     return path
 
 
@@ -92,7 +72,7 @@ def _panel(panel: Axes, drawn: Drawn, axis: Axis) -> None:
             capsize=2,
         )
     if axis.metric.endswith("latency_s") and drawn.target_s is not None:
-        panel.axhline(axis.scale * drawn.target_s, color=_INK, linewidth=1, linestyle=(0, (5, 3)))
+        target_line(panel, axis.scale * drawn.target_s)
     if axis.log:
         panel.set_yscale("log")
     if drawn.x_log:

@@ -195,7 +195,7 @@ class InlinePrice(InlineShedder):
         if self._estimated > 0.0:
             self._scale = self._real / self._estimated
         entry[1] += 1.0
-        entry[0] += (seconds - entry[0]) / min(entry[1], _MEMORY)
+        entry[0] += (seconds - entry[0]) / (entry[1] if entry[1] < _MEMORY else _MEMORY)
         entry[2] += 1.0
         entry[3] += seconds
 

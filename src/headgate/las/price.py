@@ -85,9 +85,12 @@ class Price:
         """The chance of a tuple with this cost, when it would wait this long."""
         rule = self._rule
         opened = self.theta_s >= self.dearest_s
-        self.dearest_s = max(self.dearest_s * _FORGET, cost_s)
+        faded = self.dearest_s * _FORGET
+        self.dearest_s = faded if faded > cost_s else cost_s
         if opened:
             self.theta_s = self.dearest_s
+            if wait_s <= self._tau:
+                return 1.0  # an open price with room: it stays where it is, and nothing is dearer
         x = self._room(wait_s)
         level = self.theta_s * math.exp(rule.kp * x)
         theta = self.theta_s * math.exp(rule.ki * x)

@@ -23,6 +23,8 @@ log = logging.getLogger("headgate")
 _COLD_BATCHES = 2
 #: Batches whose intervals tell how often they come.
 _INTERVALS = 9
+#: A target is out of reach for batches that come so much less often.
+_OUT_OF_REACH = 1.5
 
 
 @dataclass(frozen=True)
@@ -112,14 +114,17 @@ class GuardRun:
         )
 
     def _judge_target(self, started_at: float) -> None:
-        """Batches that come less often than the target allows put it out of reach: say so once."""
+        """Batches that come less often than the target allows put it out of reach: say so once.
+
+        Only where rows are dropped to keep batches short; else they may be long from overload alone.
+        """
         self._starts.append(started_at)
-        if len(self._starts) < _INTERVALS or self._said_unreachable:
+        if len(self._starts) < _INTERVALS or self._said_unreachable or self.spec.policy.which == "none":
             return
         starts = list(self._starts)
         interval = statistics.median(b - a for a, b in itertools.pairwise(starts))
         tau = self.spec.policy.target.tau_s
-        if interval > 1.1 * tau:
+        if interval > _OUT_OF_REACH * tau:
             self._said_unreachable = True
             log.warning(
                 "guard %r: batches come every %.2f s, so rows wait about that long whatever is dropped; "

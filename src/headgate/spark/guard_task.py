@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -110,28 +110,24 @@ class GuardTask:
         return None if self.control is None else GuardMemory(Path(self.control), self.name, self.policy)
 
 
+class _Done(NamedTuple):
+    """A row that was executed: its place in the batch, its result, what was measured."""
+
+    place: int
+    #: None if the function failed and the row is passed on.
+    result: Sequence[Any] | None
+    wait_s: float
+    cost_s: float
+    weight: float
+    error: str | None = None
+
+
 @dataclass
 class _Out:
-    """What one Arrow batch becomes, column by column."""
+    """What one Arrow batch becomes."""
 
-    places: list[int] = field(default_factory=list)
-    results: list[Sequence[Any] | None] = field(default_factory=list)
-    queue_ms: list[float] = field(default_factory=list)
-    cost_ms: list[float] = field(default_factory=list)
-    weights: list[float] = field(default_factory=list)
-    errors: list[str | None] = field(default_factory=list)
+    done: list[_Done] = field(default_factory=list)
     dropped: dict[str, int] = field(default_factory=dict)
-
-    def add(
-        self, place: int, result: Sequence[Any] | None, wait_s: float, cost_s: float, weight: float,
-        error: str | None = None,
-    ) -> None:  # fmt: skip
-        self.places.append(place)
-        self.results.append(result)
-        self.queue_ms.append(1e3 * wait_s)
-        self.cost_ms.append(1e3 * cost_s)
-        self.weights.append(weight)
-        self.errors.append(error)
 
     def drop(self, reason: str) -> None:
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
@@ -211,7 +207,7 @@ class _Work:
         make = Row(*task.inputs)
         function, offer, done = task.function, self._shedder.offer, self._shedder.done
         watch, offset = task.stopwatch, self._offset
-        shape = _Shaper(self._names)
+        shape, keep = _Shaper(self._names), out.done.append
         columns = [batch.column(name).to_pylist() for name in task.inputs]
         now = watch() + offset
         for place, values in enumerate(zip(*columns, strict=True)):
@@ -236,7 +232,7 @@ class _Work:
             took = watch() - start
             now = start + took + offset
             done(key, took, now)
-            out.add(place, result, max(0.0, start + offset - arrived), took, weight)
+            keep(_Done(place, result, start + offset - arrived, took, weight))
 
     def _failed(
         self, out: _Out, place: int, key: Hashable, row: dict[str, Any], error: Exception,
@@ -251,8 +247,7 @@ class _Work:
                 f"their error in {ERROR}"
             ) from error
         if self._task.on_error == "keep":
-            wait, took, weight = measured
-            out.add(place, None, max(0.0, wait), took, weight, text)
+            out.done.append(_Done(place, None, *measured, text))
             return
         place_of = self._place
         letter = {"error": text, "query": place_of.query, "batch": place_of.batch, "row": row}
@@ -311,7 +306,8 @@ class _Work:
             chosen, self._attributed([keys[p] for p in places], took), results, strict=True
         ):
             self._shedder.done(keys[place], cost, now)
-            out.add(place, result, max(0.0, start + self._offset - arrivals[place]), cost, weight)
+            waited = start + self._offset - arrivals[place]
+            out.done.append(_Done(place, result, waited, cost, weight))
 
     def _attributed(self, keys: list[Hashable], took: float) -> list[float]:
         """Share a call's time among its rows, in proportion to what each was expected to take.
@@ -350,23 +346,24 @@ class _Work:
     # The way out.
 
     def _record_batch(self, batch: pa.RecordBatch, out: _Out) -> pa.RecordBatch:
+        """Results and measures; and one row for each reason of a drop, with how many there were."""
         task = self._task
         arrays = self._converted(batch, out)
-        if task.weights is not None and out.places:
-            brought = batch.column(task.weights).to_pylist()
-            out.weights = [w * brought[p] for w, p in zip(out.weights, out.places, strict=True)]
-        extra, kept = len(out.dropped), len(out.places)
-        arrays += [
-            pa.array([*out.queue_ms, *[None] * extra], pa.float64()),
-            pa.array([*out.cost_ms, *[None] * extra], pa.float64()),
-            pa.array([*out.weights, *[None] * extra], pa.float64()),
-        ]
+        done, blank = out.done, [None] * len(out.dropped)
+        waits = np.fromiter((d.wait_s for d in done), np.float64, len(done))
+        costs = np.fromiter((d.cost_s for d in done), np.float64, len(done))
+        weights = np.fromiter((d.weight for d in done), np.float64, len(done))
+        if task.weights is not None and done:
+            brought = batch.column(task.weights).to_numpy(zero_copy_only=False)
+            weights = weights * brought[[d.place for d in done]]
+        for values in (1e3 * np.maximum(waits, 0.0), 1e3 * costs, weights):
+            arrays.append(pa.concat_arrays([pa.array(values), pa.array(blank, pa.float64())]))
         if task.on_error == "keep":
-            arrays.append(pa.array([*out.errors, *[None] * extra], pa.string()))
-        outcomes = [_KEPT if error is None else _FAILED for error in out.errors]
+            arrays.append(pa.array([*(d.error for d in done), *blank], pa.string()))
+        outcomes = [_KEPT if d.error is None else _FAILED for d in done]
         outcomes += [OUTCOMES.index(reason) for reason in out.dropped]
         arrays.append(pa.array(outcomes, pa.int8()))
-        arrays.append(pa.array([*[1] * kept, *out.dropped.values()], pa.int64()))
+        arrays.append(pa.array([*[1] * len(done), *out.dropped.values()], pa.int64()))
         return pa.RecordBatch.from_arrays(arrays, schema=task.output)
 
     def _converted(self, batch: pa.RecordBatch, out: _Out) -> list[pa.Array]:
@@ -379,26 +376,24 @@ class _Work:
 
     def _arrays(self, out: _Out) -> list[pa.Array]:
         blank = (None,) * len(self._names)
-        rows = [blank if r is None else r for r in out.results] + [blank] * len(out.dropped)
+        rows = [blank if d.result is None else d.result for d in out.done] + [blank] * len(out.dropped)
         return [
             pa.array([row[index] for row in rows], column.type)
             for index, column in enumerate(self._task.results)
         ]
 
     def _set_misfits_aside(self, batch: pa.RecordBatch, out: _Out) -> None:
-        kept, rest = _Out(dropped=out.dropped), out
-        for index, result in enumerate(rest.results):
-            place, error = rest.places[index], rest.errors[index]
-            measured = rest.queue_ms[index] / 1e3, rest.cost_ms[index] / 1e3, rest.weights[index]
-            misfit = None if result is None else self._misfit(result)
+        found, out.done = out.done, []
+        for done in found:
+            misfit = None if done.result is None else self._misfit(done.result)
             if misfit is None:
-                kept.add(place, result, *measured, error)
+                out.done.append(done)
                 continue
-            row = batch.slice(place, 1)
+            row = batch.slice(done.place, 1)
             key = _keys([row.column(name) for name in self._task.keys])[0]
             given = row.select(list(self._task.inputs)).to_pylist()[0]
-            self._failed(kept, place, key, given, misfit, measured)
-        out.__dict__.update(kept.__dict__)
+            measured = done.wait_s, done.cost_s, done.weight
+            self._failed(out, done.place, key, given, misfit, measured)
 
     def _misfit(self, result: Sequence[Any]) -> Exception | None:
         for column, value in zip(self._task.results, result, strict=True):

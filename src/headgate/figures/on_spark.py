@@ -1,0 +1,40 @@
+"""Figures that are measured on a real query: the same trace through every policy, one after another."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from headgate.demo.guarded import GuardedRun, GuardTrial
+from headgate.demo.session import quiet_session
+from headgate.las.targets import average
+from headgate.spark.trace_source import Trace
+
+__all__ = ["COMPLETION", "guarded_runs"]
+
+COMPLETION = "average_completion_latency_s"
+
+
+def guarded_runs(
+    policies: Mapping[str, Any],
+    runs: int,
+    trace: Callable[[int], Trace],
+    tau_s: float,
+    progress: Callable[[int, int], None],
+) -> Iterator[tuple[str, int, GuardedRun]]:
+    """Every policy on every run's trace: its name, the run's seed, what became of the rows."""
+    folder = Path(tempfile.mkdtemp(prefix="headgate-figure-"))
+    whole = runs * len(policies)
+    try:
+        with quiet_session(folder / "spark") as spark:
+            trial = GuardTrial(spark, folder)
+            for seed in range(runs):
+                found = trace(seed)
+                for number, (name, policy) in enumerate(policies.items()):
+                    yield name, seed, trial.run(found, policy, average(tau_s), longest_s=2 * tau_s)
+                    progress(seed * len(policies) + number + 1, whole)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
