@@ -140,8 +140,9 @@ def test_a_failing_function_fails_the_query_and_says_why(guarded) -> None:
 
 
 def test_an_out_of_reach_target_is_said_in_the_log(guarded, caplog) -> None:
+    now = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
     with caplog.at_level(logging.WARNING, logger="headgate"):
-        guarded(cheap, [some(10 * n, 10) for n in range(10)], target=hg.average("1 ms"))
+        guarded(cheap, [some(10 * n, 10, now) for n in range(10)], target=hg.average("1 ms"))
     assert "out of reach. Reachable is about" in caplog.text
 
 
@@ -155,6 +156,11 @@ def test_status_shows_a_guard_and_set_refuses_it(guarded, control: Path) -> None
     assert shown.exit_code == 0, shown.output
     (gate,) = json.loads(shown.stdout)["gates"]
     assert (gate["kind"], gate["mode"], gate["target_s"]) == ("guard", "balanced", 1.0)
+    heartbeat = control / "gates" / "g" / "heartbeat.json"
+    heartbeat.write_text(json.dumps({"at": time.time() - 3600}))
+    text = CliRunner().invoke(main, ["status", str(control)])
+    assert "no driver is steering it" in text.output, text.output
+    assert "guard g" in CliRunner().invoke(main, ["ledger", "show", str(control)]).output
     refused = CliRunner().invoke(main, ["set", str(control), "g", "--rate", "0.5"])
     assert refused.exit_code != 0
     assert "is a guard" in refused.output
@@ -193,6 +199,8 @@ def test_a_windowed_query_behind_a_guard(spark, file_stream, run_all, control: P
     [
         ({"key": "nope"}, "no such column"),
         ({"key": ()}, "at least one column"),
+        ({"key": "KIND"}, "exact name"),
+        ({"name": None}, "give the guard a name"),
         ({"arrival": "nope"}, "no such column"),
         ({"arrival": "kind"}, "not a timestamp"),
         ({"schema": "id nonsense,"}, "no schema"),
@@ -213,7 +221,39 @@ def test_a_windowed_query_behind_a_guard(spark, file_stream, run_all, control: P
 def test_bad_use_is_told_at_the_call(spark, more: dict[str, Any], said: str) -> None:
     settings = {"schema": SCHEMA, "key": "kind", "target": TARGET, "name": "bad"}
     with pytest.raises(hg.BadArgument, match=said):
-        hg.guard(rows(spark, 1), cheap, **{**settings, **more})
+        hg.guard(rows(spark, 1), lambda row: cheap(row), **{**settings, **more})
+
+
+def test_columns_that_a_worker_cannot_tell_apart_are_told(spark) -> None:
+    frame = rows(spark, 1)
+    twice = frame.select("*", frame.kind)
+    with pytest.raises(hg.BadArgument, match="more than one column 'kind'"):
+        hg.guard(twice, cheap, schema=SCHEMA, key="id", target=TARGET)
+    inside = frame.select("id", "kind", F.struct(F.current_timestamp().alias("at")).alias("meta"))
+    with pytest.raises(hg.BadArgument, match="column of its own"):
+        hg.guard(inside, cheap, schema=SCHEMA, key="id", arrival="meta.at", target=TARGET)
+
+
+def test_a_column_with_a_dot_can_be_the_key(spark) -> None:
+    frame = rows(spark, 30).withColumnRenamed("kind", "what.kind")
+    out = hg.guard(
+        frame, lambda row: (row["what.kind"],), schema="kind string", key="what.kind", target=TARGET,
+        name="dotted",
+    )  # fmt: skip
+    assert out.count() == 30
+
+
+def test_one_name_is_a_gates_or_a_guards(spark, file_stream, control: Path) -> None:
+    frame = file_stream("id bigint, kind string").frame()
+    frame.transform(hg.gate("one", rate=0.5, control=control))
+    settings = {"schema": SCHEMA, "key": "kind", "target": TARGET, "control": control}
+    with pytest.raises(hg.BadArgument, match="is a gate"):
+        hg.guard(frame, cheap, name="one", **settings)
+    hg.guard(frame, cheap, name="two", **settings)
+    with pytest.raises(hg.BadArgument, match="is a guard"):
+        frame.transform(hg.gate("two", rate=0.5, control=control))
+    with pytest.raises(hg.BadArgument, match="is a guard"):
+        hg.backfill(spark, "two", control, lambda offsets: frame)
 
 
 @pytest.mark.parametrize("latency", ["-1 second", 0, "soon"])

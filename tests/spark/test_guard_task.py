@@ -14,6 +14,7 @@ import pytest
 
 import headgate as hg
 from headgate.las.inline_policy import InlinePolicy
+from headgate.sketches.exact import ExactCosts
 from headgate.spark import guard_task
 from headgate.spark.guard_memory import GuardMemory
 from headgate.spark.guard_task import OUTCOMES, GuardTask, Place
@@ -39,6 +40,7 @@ class Bench:
             "name": "g",
             "function": self.row,
             "form": "row",
+            "columns": ("k", "at"),
             "inputs": ("k", "at"),
             "keys": ("k",),
             "arrival": "at",
@@ -51,6 +53,8 @@ class Bench:
             "dead_letters": None,
             "chunk": 16,
             "seed": 3,
+            "streaming": True,
+            "call": "here",
             "clock": self.clock,
             "stopwatch": self.clock,
         }
@@ -100,8 +104,7 @@ def test_with_time_for_all_nothing_is_dropped_and_all_is_measured() -> None:
     assert [r["out"] for r in rows] == ["A", "B", "A"]
     assert [r["_weight"] for r in rows] == [1.0, 1.0, 1.0]
     assert [r["_cost_ms"] for r in rows] == pytest.approx([2, 4, 2], abs=0.01)
-    # A cold task counts from its own start: the first row waits for nothing, the third for two rows.
-    assert [r["_queue_ms"] for r in rows] == pytest.approx([0, 2, 6], abs=0.01)
+    assert [r["_queue_ms"] for r in rows] == pytest.approx([20, 12, 6], abs=0.01)
 
 
 def warm(bench: Bench, batches: int = 12, rows: int = 300) -> None:
@@ -157,6 +160,7 @@ def test_a_cold_start_with_a_huge_backlog_ends_near_the_target() -> None:
     keys = ["dear" if i % 10 == 0 else "cheap" for i in range(50_000)]  # 47 s of work, an hour old
     began = bench.clock()
     rows = bench.run(bench.batch(keys, 0.07))
+    assert kept(rows)[0]["_queue_ms"] > 3e6, "what is shown is the real wait"
     assert bench.clock() - began < 3.0
     assert counts(rows)["kept"] > 1000
 
@@ -198,6 +202,64 @@ def test_null_keys_and_null_arrivals_are_rows_like_others() -> None:
     assert [r["_queue_ms"] for r in rows] == [0.0, 0.0]
 
 
+def test_another_target_does_not_inherit_the_averages_of_the_old_one(tmp_path: Path) -> None:
+    """Else a mean above the new target would drop every row for ever."""
+    place = [Place("q", n, 0, "run") for n in range(8)]
+    bench = Bench(COSTS, control=str(tmp_path), policy=InlinePolicy("balanced", hg.average("90 s")))
+    GuardMemory(tmp_path, "g", bench.task.policy).note_warm("q", "run")
+    bench.run(bench.batch(["cheap"] * 500, 0.1), place=place[0])
+    for number, target in enumerate([hg.average("1 s"), hg.sliding("1 s"), hg.absolute("1 s")], 1):
+        policy = InlinePolicy("balanced", target)
+        bench.task = GuardTask(**{**bench.task.__dict__, "policy": policy})
+        bench.clock.sleep(1.0)
+        rows = bench.run(bench.batch(["cheap"] * 50, 0.001), place=place[number])
+        assert counts(rows) == {"kept": 50}
+
+
+@pytest.mark.parametrize("policy", ["las", "straw-man", "none", 0.1, "sliding"])
+def test_a_policy_changed_in_one_process_begins_anew(policy: Any) -> None:
+    bench = Bench(COSTS)
+    bench.run(bench.batch(["cheap"] * 20, 0.001))
+    target = hg.sliding("1 s") if policy == "sliding" else hg.average("1 s")
+    changed = InlinePolicy("balanced" if policy == "sliding" else policy, target)
+    bench.task = GuardTask(**{**bench.task.__dict__, "policy": changed})
+    assert counts(bench.run(bench.batch(["cheap"] * 20, 0.001)))["kept"] >= 10
+
+
+def test_a_batch_frames_rows_wait_from_their_arrival_every_time() -> None:
+    bench = Bench(COSTS, streaming=False)
+    for _ in range(4):
+        rows = bench.run(
+            bench.batch(["cheap"] * 20, 0.001, until=START - 3600), place=Place("b", 0, 0, None)
+        )
+        assert counts(rows) == {"latency": 20}
+
+
+def test_two_queries_of_one_guard_are_warm_each_for_itself(tmp_path: Path) -> None:
+    memory = GuardMemory(tmp_path, "g", InlinePolicy("balanced", hg.average("1 second")))
+    memory.note_warm("q", "run-1")
+    memory.note_warm("r", "run-2")
+    assert (memory.warm_run("q"), memory.warm_run("r")) == ("run-1", "run-2")
+
+
+def test_a_row_is_read_by_its_names_and_a_list_is_one_value() -> None:
+    from pyspark.sql import Row
+
+    shape = guard_task._Shaper(["low", "high"])
+    assert list(shape(Row(high=2.0, low=1.0))) == [1.0, 2.0]
+    assert list(guard_task._Shaper(["tags"])(["a", "b"])) == [["a", "b"]]
+
+
+def test_lessons_are_of_the_keys_that_came_most_often() -> None:
+    shedder = InlinePolicy("none", hg.average("1 second")).build(ExactCosts(), 0.0, 1, None)
+    for number in range(9000):
+        shedder.done(number, 0.001, 0.0)
+    shedder.done(8999, 0.003, 0.0)
+    lessons = list(shedder.lessons())
+    assert len(lessons) == 8192
+    assert lessons[0][1:] == (2, pytest.approx(0.002))
+
+
 def failing(row: Any) -> tuple[str]:
     if row.k == "bad":
         raise KeyError("no such user")
@@ -219,6 +281,8 @@ def test_a_failing_row_goes_to_the_dead_letters(tmp_path: Path) -> None:
     (letter,) = map(json.loads, path.read_text().splitlines())
     assert letter["row"]["k"] == "bad"
     assert "no such user" in letter["error"]
+    bench.run(bench.batch(["a", "b"], 0.01))
+    assert not list((tmp_path / "dead").iterdir()), "nothing failed this time"
 
 
 def test_a_failing_row_is_passed_on_with_its_error() -> None:

@@ -57,7 +57,7 @@ def test_a_trace_through_a_guard_is_accounted_for(spark, tmp_path: Path) -> None
     assert found.waiting == 0
     assert int(found.kept.sum()) + found.dropped == count
     assert 0 < found.dropped < count
-    assert found.figures()["average_queueing_latency_s"] < 1.5
+    assert found.figures(count // 2)["average_queueing_latency_s"] < 1.5
     assert not list(tmp_path.iterdir()), "nothing is left behind"
 
 

@@ -74,11 +74,7 @@ def _trace(load: float, seconds: float) -> Trace:
 
 
 def _figures(found: GuardedRun) -> dict[str, Any]:
-    # Rows that nobody came to are not dropped: they wait, and that is worse.
-    since = int(_SETTLED * len(found.trace))
-    values = {k: round(v, 4) for k, v in found.figures(since).items()}
-    if found.waiting:
-        values["dropped_ratio"] = round(found.dropped / len(found.trace), 4)
+    values = {k: round(v, 4) for k, v in found.figures(int(_SETTLED * len(found.trace))).items()}
     return {**values, "rows": len(found.trace), "waiting": found.waiting, "balanced": found.balanced}
 
 

@@ -59,7 +59,8 @@ def show(control: str, gate: str | None, query: str | None, last: int, as_json: 
 
 
 def _table(gate: str, query: str, records: list[Record], total: int, narrow: bool) -> Table:
-    title = f"gate {gate}, query {query}: {len(records)} of {total} batches"
+    kind = records[-1].kind if records else "gate"
+    title = f"{kind} {gate}, query {query}: {len(records)} of {total} batches"
     figures = ("batch", "began", "arrived", "kept", "shed", "keep rate", "duration", "delay")
     made = table(title, *figures, "<then", *(() if narrow else ("<plan",)))
     for r in records:
@@ -85,12 +86,16 @@ def _then(record: Record) -> str:
         notes.append("[bold red](does not add up)[/]")
     if record.origin.startswith("fail"):
         notes.append(f"[yellow]({record.origin})[/]")
+    if record.kind == "guard" and record.groups:
+        notes.append("(" + ", ".join(f"{name} {rows:,}" for name, rows in record.groups.items()) + ")")
     if record.mode == "monitor":
         notes.append(f"(would shed {record.would_shed:,})")
     return " ".join([record.state, *notes])
 
 
 def _rate(record: Record) -> str:
+    if record.kind == "guard":  # it has no plan: what it kept is its rate
+        return f"{record.kept / record.arrived:.2%}" if record.arrived else ""
     more = f" +{len(record.plan.exceptions)}" if record.plan.exceptions else ""
     return f"{record.plan.default:.2%}{more}"
 

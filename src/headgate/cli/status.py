@@ -111,8 +111,9 @@ def _heading(gate: dict[str, Any]) -> Text:
     alive = age < LOOP_GONE_S
     text.append(f"heartbeat {_age(age)} ago", "green" if alive else "bold yellow")
     if not alive:
-        text.append(": no driver is steering it; it fails ")
-        text.append(gate["settings"]["on_failure"], "bold")
+        text.append(": no driver is steering it")
+        if gate["kind"] == "gate":
+            text.append("; it fails ").append(gate["settings"]["on_failure"], "bold")
     return text
 
 

@@ -57,18 +57,23 @@ class GuardedRun:
         return ~np.isnan(self.queue_s)
 
     @property
+    def reached(self) -> int:
+        """Rows that the query came to, in their order; the others waited when its time was up."""
+        return len(self.trace) - self.waiting
+
+    @property
     def completion_s(self) -> Array:
         """From arrival to the end of the execution."""
         return np.asarray(self.queue_s + self.cost_s, np.float64)
 
     def figures(self, since: int = 0) -> dict[str, float]:
-        """Latencies of the rows from number `since` on, and the share of them that was dropped."""
-        kept = self.kept[since:]
-        waits = self.queue_s[since:][kept]
+        """Of the rows reached, from number `since` on: their latencies, and the share dropped."""
+        kept = self.kept[since : self.reached]
+        waits = self.queue_s[since : self.reached][kept]
         return {
             "average_queueing_latency_s": float(waits.mean()) if len(waits) else float("nan"),
             "p95_queueing_latency_s": float(np.quantile(waits, 0.95)) if len(waits) else float("nan"),
-            "dropped_ratio": 1.0 - float(kept.mean()),
+            "dropped_ratio": 1.0 - float(kept.mean()) if len(kept) else float("nan"),
         }
 
 

@@ -34,7 +34,7 @@ def guarded_runs(
             for seed in range(runs):
                 found = trace(seed)
                 for number, (name, policy) in enumerate(policies.items()):
-                    yield name, seed, trial.run(found, policy, average(tau_s), longest_s=2 * tau_s)
+                    yield name, seed, trial.run(found, policy, average(tau_s), longest_s=30 * tau_s)
                     progress(seed * len(policies) + number + 1, whole)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

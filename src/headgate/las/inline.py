@@ -12,8 +12,9 @@ they leave the process.
 
 from __future__ import annotations
 
+import heapq
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, Protocol
 
 from headgate.las.backlog import Backlog
@@ -52,6 +53,8 @@ _CALIBRATION = 0.9 ** (1 / 16)
 _MEMORY = 8.0
 #: Distinct keys that one task remembers; beyond that it begins again from what was merged.
 _MOST_KEYS = 100_000
+#: Keys that one task tells of: as many as a `CostTable` has places.
+_MOST_LESSONS = 8192
 
 
 class Costs(Protocol):
@@ -64,24 +67,43 @@ class Costs(Protocol):
         """How often the key came, as far as is known."""
 
 
+def _runs(lesson: Lesson) -> int:
+    return lesson[1]
+
+
 class InlineShedder(ABC):
     """Asked when a row's turn comes, and told what it took."""
+
+    def __init__(self) -> None:
+        #: Of each key: its runs, and their seconds.
+        self._tallies: dict[Hashable, list[float]] = {}
 
     @abstractmethod
     def offer(self, key: Hashable, arrived_s: float, now_s: float) -> Answer:
         """Whether to execute the row, now that its turn has come."""
 
+    def passed(self, arrived_s: float, now_s: float) -> None:
+        """A row is executed that was not offered, because it must not be dropped."""
+        return
+
     def done(self, key: Hashable, seconds: float, now_s: float) -> None:
         """The row was executed, and ended at `now_s`."""
-        return
+        tally = self._tallies.get(key)
+        if tally is None:
+            if len(self._tallies) >= _MOST_KEYS:
+                self._tallies.clear()
+            tally = self._tallies[key] = [0.0, 0.0]
+        tally[0] += 1.0
+        tally[1] += seconds
 
     def cost(self, key: Hashable) -> float:
         """What the row is expected to take; 0 where nothing is known."""
         return 0.0
 
     def lessons(self) -> Iterator[Lesson]:
-        """What was learned of each key since the start."""
-        return iter(())
+        """What was learned since the start, of the keys that came most often."""
+        found = ((stable_key(k), int(n), seconds / n) for k, (n, seconds) in self._tallies.items() if n)
+        return iter(heapq.nlargest(_MOST_LESSONS, found, key=_runs))
 
     def state(self) -> dict[str, Any]:
         """What belongs to this queue alone, as JSON; costs travel as lessons."""
@@ -100,6 +122,7 @@ class InlineBaseLine(InlineShedder):
     """Drops a fixed share at random (las-2020, Section 5.1)."""
 
     def __init__(self, share: float, seed: int) -> None:
+        super().__init__()
         self._keep, self._weight = 1.0 - share, 1.0 / (1.0 - share) if share < 1.0 else 0.0
         self._seed, self._seen = seed, 0
 
@@ -113,6 +136,7 @@ class InlineQueueCheck(InlineShedder):
     """CHECKLATENCY on the real wait: what Full Knowledge does, without an oracle."""
 
     def __init__(self, target: LatencyTarget, state: Mapping[str, Any] | None = None) -> None:
+        super().__init__()
         self._check = target.build()
         if state:
             self._check.restore(state["check"])
@@ -124,6 +148,10 @@ class InlineQueueCheck(InlineShedder):
             return LATE
         self._check.admit(wait)
         return KEEP
+
+    def passed(self, arrived_s: float, now_s: float) -> None:
+        """It counts in the average."""
+        self._check.admit(max(0.0, now_s - arrived_s))
 
     def state(self) -> dict[str, Any]:
         """The average so far."""
@@ -145,6 +173,7 @@ class InlinePrice(InlineShedder):
         seed: int,
         state: Mapping[str, Any] | None = None,
     ) -> None:
+        super().__init__()
         self._costs, self._seed, self._seen = costs, seed, 0
         self._check = config.target.build()
         self._price = Price(config.rule, config.target.tau_s)
@@ -183,6 +212,10 @@ class InlinePrice(InlineShedder):
         self._check.admit(wait)
         return KEEP if chance >= 1.0 else (1.0 / chance, "")
 
+    def passed(self, arrived_s: float, now_s: float) -> None:
+        """It counts in the average."""
+        self._check.admit(max(0.0, now_s - arrived_s))
+
     def cost(self, key: Hashable) -> float:
         """The estimate."""
         return (self._met.get(key) or self._meet(key))[0] * self._scale
@@ -207,9 +240,12 @@ class InlinePrice(InlineShedder):
                 total = before + int(runs)
                 self._learned[number] = (total, (mean * before + seconds) / total)
         self._met.clear()
+        if len(self._learned) > _MOST_LESSONS:
+            most = heapq.nlargest(_MOST_LESSONS, self._learned.items(), key=lambda one: one[1][0])
+            self._learned = dict(most)
 
     def lessons(self) -> Iterator[Lesson]:
-        """Runs and mean duration of each key."""
+        """Runs and mean duration of the keys that came most often."""
         self._fold()
         for number, (runs, mean) in self._learned.items():
             yield number, runs, mean
@@ -233,12 +269,13 @@ class InlineStrawMan(InlineShedder):
     def __init__(
         self, target: LatencyTarget, mean_s: float, state: Mapping[str, Any] | None = None
     ) -> None:
+        super().__init__()
         self._check, self._backlog = target.build(), Backlog()
-        self._runs, self._seconds = (1.0, mean_s) if mean_s > 0 else (0.0, 0.0)
+        self._executed, self._seconds = (1.0, mean_s) if mean_s > 0 else (0.0, 0.0)
         if state:
             self._check.restore(state["check"])
             self._backlog.restore(state["backlog"])
-            self._runs, self._seconds = state["mean"]
+            self._executed, self._seconds = state["mean"]
 
     def offer(self, key: Hashable, arrived_s: float, now_s: float) -> Answer:
         """The check that the row would have met when it arrived."""
@@ -246,12 +283,13 @@ class InlineStrawMan(InlineShedder):
         if self._check.exceeds(wait):
             return LATE
         self._check.admit(wait)
-        self._backlog.add(self._seconds / self._runs if self._runs else 0.0)
+        self._backlog.add(self._seconds / self._executed if self._executed else 0.0)
         return KEEP
 
     def done(self, key: Hashable, seconds: float, now_s: float) -> None:
         """The mean so far."""
-        self._runs += 1.0
+        super().done(key, seconds, now_s)
+        self._executed += 1.0
         self._seconds += seconds
 
     def state(self) -> dict[str, Any]:
@@ -259,7 +297,7 @@ class InlineStrawMan(InlineShedder):
         return {
             "check": self._check.state(),
             "backlog": self._backlog.state(),
-            "mean": [self._runs, self._seconds],
+            "mean": [self._executed, self._seconds],
         }
 
 
@@ -272,6 +310,7 @@ class InlineLas(InlineShedder):
     """
 
     def __init__(self, settings: LasSettings, state: Mapping[str, Any] | None = None) -> None:
+        super().__init__()
         self._shedder = settings.shedder(state["shedder"] if state else None)
         self._operator = settings.operator(state["operator"] if state else None)
         self._cold = InlineQueueCheck(settings.target, state["cold"] if state else None)
@@ -300,6 +339,7 @@ class InlineLas(InlineShedder):
 
     def done(self, key: Hashable, seconds: float, now_s: float) -> None:
         """UPDATE (Listing 3.1), and what it tells the shedder."""
+        super().done(key, seconds, now_s)
         completed = now_s - (self._began_s if self._began_s is not None else now_s)
         request, self._request = self._request, None
         messages: list[Delta | Pair] = self._operator.update(
@@ -316,7 +356,3 @@ class InlineLas(InlineShedder):
             "cold": self._cold.state(),
             "began_s": self._began_s,
         }
-
-
-#: How a worker makes its shedder: from the merged costs, a seed, and this queue's state.
-Factory = Callable[[Costs, int, "Mapping[str, Any] | None"], InlineShedder]

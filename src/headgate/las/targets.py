@@ -154,11 +154,13 @@ class _Absolute:
 class SlidingAverageLatency:
     """The mean latency of the last `window` admitted tuples stays within tau.
 
-    Las-2020 names it in Section 3.3. Unlike AVG it banks no credit from quiet times.
+    Las-2020 names it in Section 3.3. Unlike AVG it banks no credit from quiet times. `counted_before`
+    as for AVG, until the window is full: with 0 nothing that waits at all can be the first.
     """
 
     tau_s: float
     window: int = 1000
+    counted_before: int = 0
 
     def __post_init__(self) -> None:
         _check_tau(self.tau_s)
@@ -178,14 +180,15 @@ class _Sliding:
     """
 
     def __init__(self, target: SlidingAverageLatency) -> None:
-        self._tau, self._window = target.tau_s, target.window
+        self._tau, self._window, self._more = target.tau_s, target.window, target.counted_before
         self._last: deque[float] = deque(maxlen=target.window)
         self._sum = 0.0
 
     def exceeds(self, latency_s: float) -> bool:
         full = len(self._last) == self._window
         before = self._sum - self._last[0] if full else self._sum
-        return latency_s > 0.0 and before + latency_s > self._tau * len(self._last)
+        count = self._window if full else len(self._last) + self._more
+        return latency_s > 0.0 and before + latency_s > self._tau * count
 
     def admit(self, latency_s: float) -> None:
         if len(self._last) == self._window:
@@ -217,4 +220,4 @@ def absolute(latency: Duration) -> AbsoluteLatency:
 
 def sliding(latency: Duration, window: int = 1000) -> SlidingAverageLatency:
     """Keep the average queueing latency of the last `window` rows within `latency`."""
-    return SlidingAverageLatency(seconds(latency, "sliding"), window)
+    return SlidingAverageLatency(seconds(latency, "sliding"), window, counted_before=1)

@@ -113,7 +113,7 @@ def _target_numbers(target: LatencyTarget) -> Any:
         return kernels.TargetNumbers(kind, tau, 1, target.counted_before)
     if isinstance(target, AbsoluteLatency):
         return kernels.TargetNumbers(kernels.ABSOLUTE, tau, 1, 0)
-    if isinstance(target, SlidingAverageLatency):
+    if isinstance(target, SlidingAverageLatency) and not target.counted_before:
         return kernels.TargetNumbers(kernels.SLIDING, tau, target.window, 0)
     raise BadArgument(f"no kernel for the target {target!r}: use simulate, which takes any target")
 

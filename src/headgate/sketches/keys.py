@@ -118,6 +118,8 @@ def _encode(value: object) -> bytes:
     if isinstance(value, datetime.datetime):
         instant = value.astimezone(datetime.UTC) if value.tzinfo else value
         return _framed(b"t" if value.tzinfo else b"n", instant.isoformat().encode())
+    if isinstance(value, datetime.time):
+        return _framed(b"c", value.isoformat().encode())
     if isinstance(value, datetime.date):
         return _framed(b"a", value.isoformat().encode())
     if isinstance(value, datetime.timedelta):
@@ -132,5 +134,5 @@ def _encode(value: object) -> bytes:
         return _framed(b"l", b"".join(_encode(part) for part in value))
     raise BadArgument(
         f"a key of type {type(value).__name__}: give None, bool, int, float, str, bytes, Decimal, date, "
-        "datetime, timedelta, UUID, or lists and mappings of them"
+        "time, datetime, timedelta, UUID, or lists and mappings of them"
     )

@@ -20,6 +20,7 @@ from headgate.spark.offsets import BatchOffsets, committed, offsets_in_checkpoin
 from headgate.spark.shape import THRESHOLD, GateShape
 from headgate.store.audit import audit
 from headgate.store.folder import used_control_folder
+from headgate.store.guards import guard_in
 from headgate.store.ledger import Ledger, Record, queries_of
 from headgate.store.plans import PlanStore
 
@@ -99,6 +100,10 @@ def recount(
 
 def _the_query(control: Path, gate: str, query: str | None) -> str:
     known = queries_of(control, gate)
+    if guard_in(control, gate) is not None:
+        raise BadArgument(
+            f"{gate!r} is a guard: what it dropped followed the clock, and no reading again can tell it"
+        )
     if not known:
         raise BadArgument(
             f"no gate {gate!r} has used the control folder {str(control)!r}: give the folder "

@@ -35,7 +35,7 @@ from headgate.spark.identity import (
 from headgate.spark.loop import ControlLoop
 from headgate.spark.meter import before_gate, behind_gate, metric_names
 from headgate.spark.plan_source import FORMAT, PlanSource
-from headgate.spark.shape import THRESHOLD, GateShape, Limits, quoted
+from headgate.spark.shape import THRESHOLD, GateShape, Limits, quoted, quoted_name
 from headgate.store.folder import check_gate_name, open_control_folder
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
@@ -165,7 +165,7 @@ class Gate:
         """What decides a row's fate besides the plan."""
         identity = self.identity
         if identity is None:
-            identity = tuple(f"`{c.replace('`', '``')}`" for c in frame.columns if c != WEIGHT)
+            identity = tuple(quoted_name(c) for c in frame.columns if c != WEIGHT)
         require_columns(frame, identity, "identity")
         grouping = self.policy.grouping
         return GateShape(identity, self.seed, grouping.columns, grouping.classes)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from headgate.durations import Duration, seconds
-from headgate.errors import BadArgument, WorkerError
+from headgate.errors import BadArgument, UnknownColumn, WorkerError
 from headgate.las.inline_policy import InlinePolicy
 from headgate.las.price_shedder import PriceShedding
 from headgate.las.settings import LasSettings
@@ -46,7 +46,7 @@ from headgate.spark.guard_task import (
 )
 from headgate.spark.identity import require_columns, require_timestamp, seed_of
 from headgate.spark.loop import ControlLoop
-from headgate.spark.shape import quoted
+from headgate.spark.shape import quoted, quoted_name
 from headgate.store.folder import check_gate_name, claim_json, open_control_folder
 from headgate.store.guards import declare_guard
 
@@ -127,15 +127,18 @@ def guard(
         control=None if control is None else open_control_folder(control),
     )
     if arrival is not None:
-        require_timestamp(frame, arrival, "arrival")
+        _own_column(frame, arrival, "arrival")
+        require_timestamp(frame, quoted_name(arrival), "arrival")
     if keep is not None:
         require_predicate(frame, keep)
+    columns = [*frame.columns, *([] if keep is None else [_PROTECTED])]
     letters = built.letters(on_error, dead_letters)
     output = built.output(on_error)
     task = GuardTask(
         name=name,
         function=function,
         form=form,
+        columns=tuple(columns),
         inputs=tuple(frame.columns),
         keys=built.keys,
         arrival=arrival,
@@ -148,7 +151,11 @@ def guard(
         dead_letters=None if letters is None else str(letters),
         chunk=chunk,
         seed=seed_of(name) if seed is None else seed,
+        streaming=frame.isStreaming,
+        call=uuid.uuid4().hex,
     )
+    if built.control is not None:
+        built.declare()
     built.trial(spark, task, letters)
     if built.control is not None:
         built.prepare(spark, frame)
@@ -157,7 +164,8 @@ def guard(
     arrived, guarded = guard_metric_names(name)
     if frame.isStreaming and built.control is not None:
         frame = frame.observe(arrived, *before_guard(arrival))
-    done = frame.mapInArrow(task, output)
+    # Spark's own mapInArrow takes no names with dots; the worker gives the columns their names back.
+    done = frame.toDF(*[f"c{i}" for i in range(len(columns))]).mapInArrow(task, output)
     if frame.isStreaming and built.control is not None:
         done = done.observe(guarded, *behind_guard())
     kept = done.where(F.col(OUTCOME) <= 1)
@@ -207,11 +215,9 @@ class _Guard:
 
     def trial(self, spark: SparkSession, task: GuardTask, letters: Path | None) -> None:
         """Can a Python worker import Headgate, unpickle the function, and write where it must?"""
-        folders = [str(f) for f in (self.control, letters and letters.parent) if f is not None]
+        folders = [str(f) for f in (self.control, letters) if f is not None]
 
         def check(batches: Any) -> Any:
-            import uuid
-
             yield from batches
             for folder in folders:
                 path = Path(folder) / f".trial-{uuid.uuid4().hex}"
@@ -233,23 +239,27 @@ class _Guard:
                 f"({type(error).__name__}: {error}): open connections and models inside it, on first use"
             ) from error
 
-    def prepare(self, spark: SparkSession, frame: DataFrame) -> None:
-        """Take up what was learned before, and have the loop keep the books."""
+    def declare(self) -> None:
+        """Say in the control folder what this is."""
         assert self.control is not None
         target = self.policy.target
         declare_guard(
             self.control, self.name, policy=self.policy.name, target=repr(target), target_s=target.tau_s
         )
+
+    def prepare(self, spark: SparkSession, frame: DataFrame) -> None:
+        """Take up what was learned before, and have the loop keep the books."""
+        assert self.control is not None
         GuardMemory(self.control, self.name, self.policy).merge()
         if frame.isStreaming:
             ControlLoop.of(spark).register(GuardSpec(self.name, self.control, self.policy))
 
 
 def _name_of(function: Callable[[Any], Any]) -> str:
-    name = re.sub(r"[^A-Za-z0-9_.-]", "", getattr(function, "__name__", ""))
-    if not name or not name[0].isalnum():
+    name = str(getattr(function, "__name__", ""))
+    if not name or name == "<lambda>":
         raise BadArgument("name=: give the guard a name; the function has none to borrow")
-    return name[:64]
+    return name.lstrip("_")[:64]
 
 
 def _check_choices(on_error: str, form: str, chunk: int) -> None:
@@ -297,10 +307,19 @@ def _columns(frame: DataFrame, key: str | Sequence[str]) -> tuple[str, ...]:
     names = (key,) if isinstance(key, str) else tuple(key)
     if not names:
         raise BadArgument("key=(): give at least one column that tells what a row will cost")
-    require_columns(frame, names, "key")
-    nested = [n for n in names if n not in frame.columns]
-    if nested:
-        raise BadArgument(
-            f"key={nested[0]!r} is inside a struct: add it as a column of its own first (withColumn)"
-        )
+    for name in names:
+        _own_column(frame, name, "key")
     return names
+
+
+def _own_column(frame: DataFrame, name: str, argument: str) -> None:
+    """Workers know columns by their exact names, and know no fields inside of them."""
+    twice = sorted({c for c in frame.columns if frame.columns.count(c) > 1})
+    if twice:
+        raise BadArgument(f"the DataFrame has more than one column {twice[0]!r}: rename one of them")
+    if name not in frame.columns:
+        require_columns(frame, [name], argument)
+        raise UnknownColumn(
+            f"{argument}={name!r} is no column by this exact name; the DataFrame has "
+            f"{', '.join(frame.columns)}. Add a field of a struct as a column of its own (withColumn)"
+        )

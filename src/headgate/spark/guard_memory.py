@@ -11,6 +11,8 @@ makes a guard better, and is never needed for it to be right.
       costs.json                               merged costs, up to which batch of which query
       lessons/<query>/<batch>-<partition>.json  what one task learned
       queries/<query>/queues/<partition>.json   a queue's own state: its average, its price
+      queries/<query>/warm.json                 the run whose first batches are over
+      queries/<query>/pins/<batch>.json         the batch has begun
 """
 
 from __future__ import annotations
@@ -22,13 +24,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from headgate.errors import SnapshotError
+from headgate.errors import BadArgument, SnapshotError
 from headgate.las.inline import Lesson
 from headgate.las.inline_policy import InlinePolicy
+from headgate.plan import KEEP_ALL
 from headgate.sketches.aged_sketch import AgedSketch
 from headgate.sketches.cost_sketch import CostSketch
 from headgate.sketches.cost_table import CostTable
 from headgate.store.folder import read_json, write_json
+from headgate.store.plans import PinnedPlan, PlanStore
 
 __all__ = ["GuardMemory"]
 
@@ -43,6 +47,7 @@ class GuardMemory:
     """The memory of one guard."""
 
     def __init__(self, control: Path, guard: str, policy: InlinePolicy) -> None:
+        self._control, self._guard = control, guard
         self._folder = control / "gates" / guard
         self._policy = policy
 
@@ -56,10 +61,14 @@ class GuardMemory:
                 self._learn(costs, path)
         return costs
 
-    def warm_run(self) -> str | None:
-        """The run of a query whose first batches are over, as the driver last noted."""
-        value = self._read(self._folder / "warm.json")
+    def warm_run(self, query: str) -> str | None:
+        """The query's run whose first batches are over, as the driver last noted."""
+        value = self._read(self._folder / "queries" / query / "warm.json")
         return value.get("run") if value else None
+
+    def mark_begun(self, query: str, batch: int) -> None:
+        """Leave word that the batch began, for an audit that finds no record of it."""
+        PlanStore(self._control, self._guard, query).pin_to(batch, PinnedPlan(KEEP_ALL, "guard"))
 
     def leave_lesson(self, query: str, batch: int, partition: int, lessons: Iterable[Lesson]) -> None:
         """What a task has learned; a task that runs again replaces it."""
@@ -74,14 +83,14 @@ class GuardMemory:
     def queue(self, query: str, partition: int) -> dict[str, Any] | None:
         """What one queue remembers."""
         value = self._read(self._queue_path(query, partition))
-        known = (
-            value is not None and value.get("v") == _VERSION and value.get("policy") == self._policy.name
-        )
-        return value["state"] if value is not None and known else None
+        if value is None or value.get("v") != _VERSION or value.get("policy") != repr(self._policy):
+            return None  # another target or policy: what it remembers means something else
+        state = value.get("state")
+        return state if isinstance(state, dict) else None
 
     def keep_queue(self, query: str, partition: int, state: dict[str, Any]) -> None:
         """Remember it."""
-        value = {"v": _VERSION, "policy": self._policy.name, "state": state}
+        value = {"v": _VERSION, "policy": repr(self._policy), "state": state}
         write_json(self._queue_path(query, partition), value)
 
     # The driver.
@@ -104,9 +113,9 @@ class GuardMemory:
                 path.unlink(missing_ok=True)
         return len(done)
 
-    def note_warm(self, run: str) -> None:
+    def note_warm(self, query: str, run: str) -> None:
         """The first batches of this run are over."""
-        write_json(self._folder / "warm.json", {"run": run})
+        write_json(self._folder / "queries" / query / "warm.json", {"run": run})
 
     # Files.
 
@@ -133,8 +142,9 @@ class GuardMemory:
         value = self._read(path)
         if value is None or value.get("v") != _VERSION:
             return
-        for key, runs, mean in value["lessons"]:
-            costs.learn(int(key), float(mean), int(runs))
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            for key, runs, mean in value["lessons"]:
+                costs.learn(int(key), float(mean), int(runs))
 
     def _merged(self) -> tuple[CostTable | AgedSketch, dict[str, int]]:
         costs = self._policy.costs()
@@ -148,10 +158,11 @@ class GuardMemory:
                 costs.learnt = int(value["learnt"])
             else:
                 costs = CostTable.from_bytes(data)
-        except (SnapshotError, ValueError, KeyError) as error:
+            through = {query: int(batch) for query, batch in value["through"].items()}
+        except (SnapshotError, BadArgument, ValueError, KeyError, AttributeError, TypeError) as error:
             log.warning("what a guard had learned cannot be used, and is learned again: %s", error)
             return self._policy.costs(), {}
-        return costs, {query: int(batch) for query, batch in value["through"].items()}
+        return costs, through
 
     def _write(self, costs: CostTable | AgedSketch, through: dict[str, int]) -> None:
         value = {

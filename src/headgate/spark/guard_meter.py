@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from headgate.load import LoadSample
 from headgate.spark.guard_task import COST, OUTCOME, OUTCOMES, QUEUE, ROWS
 from headgate.spark.meter import PREFIX, by_name, sample_of
+from headgate.spark.shape import quoted
 
 __all__ = ["GuardReport", "before_guard", "behind_guard", "guard_metric_names", "guard_reports_in"]
 
@@ -42,7 +43,7 @@ def before_guard(arrival: str | None) -> list[Column]:
     """Counted in front of the worker: rows, and the oldest arrival."""
     columns = [F.count(F.lit(1)).alias("arrived")]
     if arrival is not None:
-        columns.append(F.unix_micros(F.min(F.col(arrival))).alias("oldest"))
+        columns.append(F.unix_micros(F.min(quoted(arrival))).alias("oldest"))
     return columns
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import statistics
 from collections import deque
@@ -10,21 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headgate.las.inline_policy import InlinePolicy
+from headgate.load import LoadSample
 from headgate.plan import KEEP_ALL
 from headgate.spark.guard_memory import GuardMemory
 from headgate.spark.guard_meter import GuardReport
+from headgate.spark.guard_task import COLD_BATCHES
 from headgate.store.ledger import Ledger, Record
+from headgate.store.plans import PlanStore
 
 __all__ = ["GuardRun", "GuardSpec"]
 
 log = logging.getLogger("headgate")
 
-#: Batches of a run in which rows wait from the start of their task, because workers are starting.
-_COLD_BATCHES = 2
-#: Batches whose intervals tell how often they come.
-_INTERVALS = 9
-#: A target is out of reach for batches that come so much less often.
-_OUT_OF_REACH = 1.5
+#: Batches by which a target is judged, and how far above it the wait for a batch puts it out of reach.
+_JUDGED, _OUT_OF_REACH = 9, 1.5
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class GuardRun:
         self.spec, self.query = spec, query
         self._memory = GuardMemory(spec.control, spec.name, spec.policy)
         self._ledger = Ledger(spec.control, spec.name, query)
-        self._starts: deque[float] = deque(maxlen=_INTERVALS)
+        self._waits: deque[float] = deque(maxlen=_JUDGED)
         self._batches = 0
         self._said_unreachable = False
         self.last_batch = max(self._ledger.records(), default=-1)
@@ -71,14 +69,16 @@ class GuardRun:
             self._memory.merge(self.query, sample.batch_id)
             if sample.arrived > 0:
                 self._batches += 1
-                if self._batches == _COLD_BATCHES:
-                    self._memory.note_warm(report.run)
+                if self._batches == COLD_BATCHES:
+                    self._memory.note_warm(self.query, report.run)
+            if sample.batch_id % 50 == 0:
+                PlanStore(self.spec.control, self.spec.name, self.query).prune(self._ledger.records())
         except OSError as error:
             log.warning(
                 "guard %r of query %s: batch %d is not in the ledger (%s)",
                 self.spec.name, self.query, sample.batch_id, error,
             )  # fmt: skip
-        self._judge_target(sample.started_at)
+        self._judge_target(sample)
         return record
 
     def _record(self, report: GuardReport) -> Record:
@@ -113,22 +113,22 @@ class GuardRun:
             },
         )
 
-    def _judge_target(self, started_at: float) -> None:
-        """Batches that come less often than the target allows put it out of reach: say so once.
+    def _judge_target(self, sample: LoadSample) -> None:
+        """Rows that wait longer than the target for their batch put it out of reach: say so once.
 
         Only where rows are dropped to keep batches short; else they may be long from overload alone.
         """
-        self._starts.append(started_at)
-        if len(self._starts) < _INTERVALS or self._said_unreachable or self.spec.policy.which == "none":
+        if sample.oldest_arrival is None or self._said_unreachable or self.spec.policy.which == "none":
             return
-        starts = list(self._starts)
-        interval = statistics.median(b - a for a, b in itertools.pairwise(starts))
-        tau = self.spec.policy.target.tau_s
-        if interval > _OUT_OF_REACH * tau:
+        self._waits.append(sample.started_at - sample.oldest_arrival)
+        if len(self._waits) < _JUDGED:
+            return
+        wait, tau = statistics.median(self._waits), self.spec.policy.target.tau_s
+        if wait > _OUT_OF_REACH * tau:
             self._said_unreachable = True
             log.warning(
-                "guard %r: batches come every %.2f s, so rows wait about that long whatever is dropped; "
-                "the target of %.2f s is out of reach. Reachable is about %.2f s: raise the target, or "
-                "shorten the trigger and the batches",
-                self.spec.name, interval, tau, interval,
+                "guard %r: rows wait %.2f s for their batch, whatever is dropped; the target of %.2f s "
+                "is out of reach. Reachable is about %.2f s: raise the target, or shorten the trigger "
+                "and the batches",
+                self.spec.name, wait, tau, wait,
             )  # fmt: skip

@@ -7,9 +7,10 @@ costs.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from headgate.errors import GuardedFunctionError
+from headgate.errors import GuardedFunctionError, HeadgateError
 from headgate.las.inline import InlineShedder
 from headgate.las.inline_policy import InlinePolicy
 from headgate.sketches.hashing import mix64
@@ -26,18 +27,31 @@ from headgate.sketches.keys import stable_key
 from headgate.spark.guard_memory import GuardMemory
 from headgate.store.folder import write_text
 
-__all__ = ["COST", "ERROR", "OUTCOME", "OUTCOMES", "QUEUE", "ROWS", "WEIGHT", "GuardTask"]
+__all__ = [
+    "COLD_BATCHES",
+    "COST",
+    "ERROR",
+    "OUTCOME",
+    "OUTCOMES",
+    "QUEUE",
+    "ROWS",
+    "WEIGHT",
+    "GuardTask",
+]
 
 QUEUE, COST, WEIGHT, ERROR = "_queue_ms", "_cost_ms", "_weight", "_error"
 #: Scratch columns: what became of the rows, by its place in `OUTCOMES`, and of how many.
 OUTCOME, ROWS = "_headgate_outcome", "_headgate_rows"
 OUTCOMES = ("kept", "failed", "price", "latency", "chance", "dead_letter")
-_KEPT, _FAILED, _DEAD = 0, 1, OUTCOMES.index("dead_letter")
+_KEPT, _FAILED = 0, 1
 
+#: Batches of a run that are cold.
+COLD_BATCHES = 2
 #: What Arrow raises for a value that is not of a column's type.
 _MISFIT = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError)
-#: In a worker without a control folder: what the process remembers, by guard and partition.
-_REMEMBERED: dict[tuple[str, int], dict[str, Any]] = {}
+#: In a worker without a control folder: what the process remembers, by guard, query and partition.
+_REMEMBERED: dict[tuple[str, str, int], dict[str, Any]] = {}
+_MOST_REMEMBERED = 256
 
 
 @dataclass(frozen=True)
@@ -50,17 +64,15 @@ class Place:
     run: str | None
 
     @classmethod
-    def here(cls) -> Place:
-        """From Spark's task context; a batch job has one batch, 0."""
+    def here(cls, call: str) -> Place:
+        """From Spark's task context; a batch job is a query of one batch, named by its `guard` call."""
         context = TaskContext.get()
-        if context is None:
-            return cls("batch", 0, 0, None)
-        query = context.getLocalProperty("sql.streaming.queryId")
-        batch = context.getLocalProperty("streaming.sql.batchId")
-        if query is None or batch is None:
-            return cls(f"batch-{context.stageId()}", 0, context.partitionId(), None)
-        run = context.getLocalProperty("spark.jobGroup.id")
-        return cls(query, int(batch), context.partitionId(), run)
+        partition = 0 if context is None else context.partitionId()
+        query = context.getLocalProperty("sql.streaming.queryId") if context else None
+        batch = context.getLocalProperty("streaming.sql.batchId") if context else None
+        if context is None or query is None or batch is None:
+            return cls(f"batch-{call}", 0, partition, None)
+        return cls(query, int(batch), partition, context.getLocalProperty("spark.jobGroup.id"))
 
 
 @dataclass(frozen=True)
@@ -71,6 +83,8 @@ class GuardTask:
     function: Callable[[Any], Any]
     #: "row", "pandas" or "arrow".
     form: str
+    #: All columns, in the order in which they come; their names are not theirs on the way.
+    columns: tuple[str, ...]
     #: The function's columns, the guard's own not among them.
     inputs: tuple[str, ...]
     keys: tuple[str, ...]
@@ -87,6 +101,10 @@ class GuardTask:
     dead_letters: str | None
     chunk: int
     seed: int
+    #: Whether the rows are a stream's: then workers that are starting cost no rows.
+    streaming: bool
+    #: Names this call of `guard`.
+    call: str
     clock: Callable[[], float] = time.time
     stopwatch: Callable[[], float] = time.perf_counter
 
@@ -95,8 +113,8 @@ class GuardTask:
         work: _Work | None = None
         for batch in batches:
             if batch.num_rows:
-                work = work or _Work(self, Place.here())
-                yield work.batch(batch)
+                work = work or _Work(self, Place.here(self.call))
+                yield work.batch(batch.rename_columns(list(self.columns)))
         if work is not None:
             work.finish()
 
@@ -148,22 +166,33 @@ class _Work:
 
     def _build(self) -> InlineShedder:
         task, place = self._task, self._place
+        own: Mapping[str, Any] | None = None
+        costs = task.policy.costs()
+        warm_run: str | None = None
         if self._memory is None:
-            state = _REMEMBERED.get((task.name, place.partition))
-            self._cold = state is None or state["run"] != place.run or state["batches"] < 2
-            costs = state["costs"] if state else task.policy.costs()
-            own = state["queue"] if state else None
+            state = _REMEMBERED.get(self._remembered_as)
+            if state is not None and state["policy"] == task.policy:
+                costs, own = state["costs"], state["queue"]
+                warm_run = state["run"] if state["batches"] >= COLD_BATCHES else None
         else:
-            # The control folder may be gone; then nothing is remembered, and the query goes on.
-            try:
+            with contextlib.suppress(OSError):  # nothing is remembered, and the query goes on
                 costs = self._memory.costs(place.query, place.batch)
                 own = self._memory.queue(place.query, place.partition)
-                self._cold = place.run is None or self._memory.warm_run() != place.run
-            except OSError:
-                costs, own = task.policy.costs(), None
+                warm_run = self._memory.warm_run(place.query)
+                if task.streaming:
+                    self._memory.mark_begun(place.query, place.batch)
+        self._cold = task.streaming and (place.run is None or warm_run != place.run)
         self._costs = costs
         luck = mix64(task.seed + mix64((place.batch << 20) + place.partition))
-        return task.policy.build(costs, costs.mean, luck, own)
+        try:
+            return task.policy.build(costs, costs.mean, luck, own)
+        except (HeadgateError, KeyError, TypeError, ValueError):
+            return task.policy.build(costs, costs.mean, luck, None)  # damaged: begin again
+
+    @property
+    def _remembered_as(self) -> tuple[str, str, int]:
+        query = self._place.query if self._task.streaming else "batch"
+        return self._task.name, query, self._place.partition
 
     def _now(self) -> float:
         return self._task.stopwatch() + self._offset
@@ -182,18 +211,21 @@ class _Work:
         return self._record_batch(batch, out)
 
     def _arrivals(self, batch: pa.RecordBatch) -> list[float]:
-        """When each row began to wait, on the wall clock.
-
-        In a run's first batches rows count from the task's start: workers are starting, and the rows
-        that pile up meanwhile say nothing about what the operator can do.
-        """
+        """When each row began to wait, on the wall clock."""
         if self._task.arrival is None:
             return [self._began] * batch.num_rows
         column = batch.column(self._task.arrival).cast(pa.timestamp("us")).cast(pa.int64())
         micros = column.fill_null(int(1e6 * self._began)).to_numpy(zero_copy_only=False)
-        instants = np.maximum(micros / 1e6, self._began) if self._cold else micros / 1e6
-        found: list[float] = instants.tolist()
+        found: list[float] = (micros / 1e6).tolist()
         return found
+
+    def _counted(self, arrivals: list[float]) -> list[float]:
+        """From when a row's wait counts.
+
+        In a run's first batches that is the task's start: workers are starting, and the rows that pile
+        up meanwhile say nothing about what the operator can do.
+        """
+        return [max(at, self._began) for at in arrivals] if self._cold else arrivals
 
     # Row functions.
 
@@ -209,12 +241,15 @@ class _Work:
         watch, offset = task.stopwatch, self._offset
         shape, keep = _Shaper(self._names), out.done.append
         columns = [batch.column(name).to_pylist() for name in task.inputs]
+        counted, passed = self._counted(arrivals), self._shedder.passed
         now = watch() + offset
         for place, values in enumerate(zip(*columns, strict=True)):
             key, arrived = keys[place], arrivals[place]
             weight, reason = 1.0, ""
             if flags is None or not flags[place]:
-                weight, reason = offer(key, arrived, now)
+                weight, reason = offer(key, counted[place], now)
+            else:
+                passed(counted[place], now)
             if weight == 0.0:
                 out.drop(reason)
                 now = watch() + offset
@@ -261,13 +296,16 @@ class _Work:
         flags: list[bool] | None, out: _Out,
     ) -> None:  # fmt: skip
         chosen: list[tuple[int, float]] = []
+        counted = self._counted(arrivals)
         ahead = 0.0
         now = self._now()
         for place in range(batch.num_rows):
             weight, reason = 1.0, ""
             if flags is None or not flags[place]:
                 # What was chosen before it runs first.
-                weight, reason = self._shedder.offer(keys[place], arrivals[place], now + ahead)
+                weight, reason = self._shedder.offer(keys[place], counted[place], now + ahead)
+            else:
+                self._shedder.passed(counted[place], now + ahead)
             if weight == 0.0:
                 out.drop(reason)
             else:
@@ -296,6 +334,8 @@ class _Work:
                 return
             took = self._task.stopwatch() - start
             place, weight = chosen[0]
+            if len(chosen) > 1:
+                error = RuntimeError(f"{type(error).__name__}: {error} (a call with {len(chosen)} rows)")
             self._shedder.done(keys[place], took, self._now())
             waited = start + self._offset - arrivals[place]
             self._failed(out, place, keys[place], rows.to_pylist()[0], error, (waited, took, weight))
@@ -409,10 +449,13 @@ class _Work:
     def finish(self) -> None:
         """Leave behind what was learned."""
         task, place = self._task, self._place
-        if self._letters:
-            assert task.dead_letters is not None
-            name = f"{place.query}-{place.batch:012d}-{place.partition}.jsonl"
-            write_text(Path(task.dead_letters) / name, "\n".join(self._letters) + "\n")
+        if task.dead_letters is not None:
+            name = f"{task.name}-{place.query}-{place.batch:012d}-{place.partition}.jsonl"
+            path = Path(task.dead_letters) / name
+            if self._letters:
+                write_text(path, "\n".join(self._letters) + "\n")
+            else:
+                path.unlink(missing_ok=True)  # an earlier attempt's
         lessons = list(self._shedder.lessons())
         if self._memory is not None:
             try:
@@ -423,11 +466,14 @@ class _Work:
             return
         for key, runs, mean in lessons:
             self._costs.learn(key, mean, runs)
-        before = _REMEMBERED.get((task.name, place.partition))
-        count = before["batches"] + 1 if before and before["run"] == place.run else 1
-        _REMEMBERED[(task.name, place.partition)] = {
+        before = _REMEMBERED.pop(self._remembered_as, None)
+        again = before is not None and before["run"] == place.run
+        if len(_REMEMBERED) >= _MOST_REMEMBERED:
+            _REMEMBERED.clear()
+        _REMEMBERED[self._remembered_as] = {
+            "policy": task.policy,
             "run": place.run,
-            "batches": count,
+            "batches": before["batches"] + 1 if before is not None and again else 1,
             "costs": self._costs,
             "queue": self._shedder.state(),
         }
@@ -440,7 +486,9 @@ class _Shaper:
         self._names, self._count = names, len(names)
 
     def __call__(self, result: Any) -> Sequence[Any]:
-        if isinstance(result, tuple | list):
+        if hasattr(result, "__fields__"):  # a Row with names
+            result = result.asDict()
+        if isinstance(result, tuple) or (isinstance(result, list) and self._count > 1):
             if len(result) != self._count:
                 raise ValueError(f"it returned {len(result)} values; schema= has {self._count} columns")
             return result

@@ -16,7 +16,7 @@ from headgate.plan import Plan, threshold
 from headgate.spark.identity import group_key, row_hash
 from headgate.store.folder import read_json, write_json
 
-__all__ = ["THRESHOLD", "GateShape", "Limits", "quoted"]
+__all__ = ["THRESHOLD", "GateShape", "Limits", "quoted", "quoted_name"]
 
 #: Scratch column: the row is kept if its hash is below this.
 THRESHOLD = "_headgate_threshold"
@@ -24,9 +24,14 @@ _KEY = "_headgate_key"
 _LIMIT = "_headgate_limit"
 
 
+def quoted_name(name: str) -> str:
+    """How SQL writes exactly this name, dots and all."""
+    return f"`{name.replace('`', '``')}`"
+
+
 def quoted(name: str) -> Column:
-    """The column of exactly this name, dots and all."""
-    return F.col(f"`{name.replace('`', '``')}`")
+    """The column of exactly this name."""
+    return F.col(quoted_name(name))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 
 from headgate.errors import BadArgument
 
-__all__ = ["Trace", "TraceSource", "replayed"]
+__all__ = ["Trace", "TraceSource", "handed_out", "replayed"]
 
 FORMAT = "headgate_trace"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from headgate.errors import BadArgument
 from headgate.store.folder import read_json, write_json
 
 __all__ = ["declare_guard", "guard_in"]
@@ -15,7 +16,11 @@ def _path(control: Path, name: str) -> Path:
 
 
 def declare_guard(control: Path, name: str, *, policy: str, target: str, target_s: float) -> None:
-    """Say that this is a guard, and what it was asked for."""
+    """Say that this is a guard, and what it was asked for; refused if a gate has the name."""
+    if (control / "gates" / name / "gate.json").exists():
+        raise BadArgument(
+            f"{name!r} is a gate in the control folder {str(control)!r}: give the guard another name"
+        )
     value = {"v": 1, "policy": policy, "target": target, "target_s": target_s}
     write_json(_path(control, name), value)
 

@@ -149,6 +149,11 @@ class PlanStore:
         pin = replace(chosen, shape=shape)
         return PinnedPlan.from_json(claim_json(self._pin_path(batch), pin.to_json()))
 
+    def pin_to(self, batch: int, pin: PinnedPlan) -> None:
+        """Pin exactly this, unless the batch has a pin."""
+        if not self._pin_path(batch).exists():
+            claim_json(self._pin_path(batch), pin.to_json())
+
     def pinned_batches(self) -> list[int]:
         """Batches with a pin, in order."""
         folder = self.folder / "pins"

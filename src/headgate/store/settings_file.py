@@ -30,6 +30,11 @@ class SettingsFile:
         `arrival`: it has a column that says when a row arrived. `own_controller`: a person's own
         controller, and none that the settings make, says how much to keep.
         """
+        if guard_in(self._control, self.gate) is not None:
+            raise BadArgument(
+                f"{self.gate!r} is a guard in the control folder {str(self._control)!r}: give the gate "
+                "another name"
+            )
         fixed = {"arrival": arrival, "own_controller": own_controller}
         write_json(self._folder / "gate.json", {**settings.to_json(), **fixed})
 
