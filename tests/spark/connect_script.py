@@ -1,4 +1,4 @@
-"""A gated query over Spark Connect; prints what the ledger says. Run by test_connect.py."""
+"""A gated and guarded query over Spark Connect; prints what the ledger says. Run by test_connect.py."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ def main(folder: Path) -> None:
     frame = frame.transform(hg.gate("first", rate=0.5, keep="route = 'r0'", control=control))
     policy = hg.GroupRates("route", {"r1": 0.5})
     frame = frame.transform(hg.gate("second", hold="1 hour", policy=policy, control=control))
+    frame = hg.guard(
+        frame, lambda row: (row.id, row.route), schema="id bigint, route string", key="route",
+        target=hg.average("1 hour"), name="third", control=control,
+    )  # fmt: skip
     writer = frame.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.option("path", str(folder / "out")).trigger(availableNow=True).start()
     query.awaitTermination()

@@ -1,4 +1,4 @@
-"""The gate on a Spark Connect session: its own process, for a process has one kind of session."""
+"""Gates and a guard on a Spark Connect session: in a process of its own, which has one kind of session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("grpc", reason="pip install 'headgate[connect]'")
 
 
-def test_the_gate_works_over_connect_and_the_process_ends(tmp_path: Path) -> None:
+def test_gates_and_a_guard_work_over_connect_and_the_process_ends(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for file in range(3):
         ids = range(file * 1000, (file + 1) * 1000)
@@ -23,10 +23,11 @@ def test_the_gate_works_over_connect_and_the_process_ends(tmp_path: Path) -> Non
     done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.strip().splitlines()[-1])
-    first, second = found["audits"]
+    first, second, third = found["audits"]
     assert (first["arrived"], first["batches"]) == (3000, 3)
     assert first["complete"]
     assert second["complete"]
     assert second["arrived"] == first["kept"]
-    assert second["kept"] == found["rows"]
+    assert third["complete"]
+    assert (third["arrived"], third["kept"]) == (second["kept"], found["rows"])
     assert 1300 < found["batch"] < 1700
