@@ -1,4 +1,4 @@
-"""Gates and a guard on a Spark Connect session: in a process of its own, which has one kind of session."""
+"""Gates and a guard on a Spark Connect session, in a process of its own: it has one kind of session."""
 
 from __future__ import annotations
 
