@@ -259,3 +259,13 @@ def test_the_phases_are_the_papers() -> None:
     assert gaps == pytest.approx([1, 0.5, 1, 1, 1.5, 1, 1])
     assert parts[3].mean() > parts[2].mean()
     assert parts[5].max() == pytest.approx(2 * 0.0064)
+
+
+def test_the_bench_reaches_what_was_promised() -> None:
+    from headgate.bench.las import run as bench
+
+    ratios = bench(quick=True)["ratios"]
+    assert ratios["saving_learnt"] > 0.25
+    assert ratios["saving_known"] > 0.40
+    assert ratios["phase_f_windows"] <= 1
+    assert ratios["highest_running_average_known_s"] <= 0.0064

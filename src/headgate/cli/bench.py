@@ -26,7 +26,7 @@ def bench() -> None:
     """
 
 
-def _benchmark(name: str, text: str) -> None:
+def _benchmark(name: str, text: str, extra: str = "spark") -> None:
     help_text = (
         f"{text}\n\n\b\nExamples:\n  headgate bench {name}\n  headgate bench {name} --quick --json"
     )
@@ -35,7 +35,7 @@ def _benchmark(name: str, text: str) -> None:
     @click.option("--quick", is_flag=True, help="A shorter run, with coarser figures.")
     @json_option
     def command(quick: bool, as_json: bool) -> None:
-        result: dict[str, Any] = late(f"headgate.bench.{name}:run", "spark")(quick=quick)
+        result: dict[str, Any] = late(f"headgate.bench.{name}:run", extra)(quick=quick)
         if as_json:
             print_json(result)
         else:
@@ -52,4 +52,5 @@ def _table(result: dict[str, Any]) -> Table:
 _benchmark("gate", "What a gate costs a query that it does not shed.")
 _benchmark("hold", "How well a gate holds its target, against the same query without one.")
 _benchmark("guard", "How a guarded function fares under overload, and what a guard costs a row.")
+_benchmark("las", "LAS, Full Knowledge and the default price, in virtual time.", "sim")
 _benchmark("replay", "Whether a replayed batch keeps the same rows.")
