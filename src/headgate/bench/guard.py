@@ -44,6 +44,7 @@ def run(*, quick: bool) -> dict[str, Any]:
         with bench_progress() as progress, quiet_session(folder / "spark") as spark:
             overhead = _overhead(spark, 50_000 if quick else 200_000, 3 if quick else 7, progress)
             task = progress.add_task("traces", total=len(loads) * len(_POLICIES))
+            GuardTrial(spark, folder).warm_up()
             for load in loads:
                 trace = _trace(load, seconds)
                 for policy in _POLICIES:

@@ -111,7 +111,7 @@ def _show(drawn: Drawn) -> None:
 
 def _rows(drawn: Drawn) -> Table:
     names = list(dict.fromkeys(name for row in drawn.rows for name in row.metrics))
-    made = table(f"{drawn.title}: {drawn.runs} runs a point", "<" + drawn.x_label, "<policy", *names)
+    made = table(f"{drawn.title}: {drawn.how_often}", "<" + drawn.x_label, "<policy", *names)
     for row in drawn.rows:
         cells = [_cell(row.metrics.get(name)) for name in names]
         made.add_row(f"{row.x:g}" if isinstance(row.x, float) else str(row.x), row.policy, *cells)

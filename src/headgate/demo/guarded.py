@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from pyspark.sql import DataFrame, SparkSession
 
-from headgate.las.targets import LatencyTarget
+from headgate.las.targets import LatencyTarget, average
 from headgate.spark.guard import guard
 from headgate.spark.loop import ControlLoop
 from headgate.spark.trace_source import Trace, handed_out, replayed
@@ -105,6 +105,12 @@ class GuardTrial:
             return self._result(trace, found, place / "control")
         finally:
             shutil.rmtree(place, ignore_errors=True)
+
+    def warm_up(self) -> None:
+        """Start workers and compile, so that the first trace is not the one that pays for it."""
+        self.run(
+            Trace(np.arange(200) * 0.01, ["any"] * 200, np.full(200, 0.001)), "none", average("1 s")
+        )
 
     def _collect(
         self, out: DataFrame, place: Path, trace: Trace, start: float,

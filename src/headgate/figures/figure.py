@@ -73,6 +73,11 @@ class Drawn:
     target_s: float | None = None
     x_log: bool = False
 
+    @property
+    def how_often(self) -> str:
+        """The runs behind each point, in words."""
+        return f"{self.runs} run{'s' if self.runs > 1 else ''} a point"
+
     def at(self, x: float | str, policy: str, metric: str) -> Spread:
         """One metric of one row."""
         for row in self.rows:

@@ -31,6 +31,7 @@ def guarded_runs(
     try:
         with quiet_session(folder / "spark") as spark:
             trial = GuardTrial(spark, folder)
+            trial.warm_up()
             for seed in range(runs):
                 found = trace(seed)
                 for number, (name, policy) in enumerate(policies.items()):

@@ -34,7 +34,7 @@ def save_plot(drawn: Drawn, path: Path) -> Path:
         panels = figure.subplots(len(drawn.axes), 1, sharex=True, squeeze=False)[:, 0]
         for panel, axis in zip(panels, drawn.axes, strict=True):
             _panel(panel, drawn, axis)
-        panels[0].set_title(f"{drawn.title} ({drawn.runs} runs a point)", loc="left", fontweight="bold")
+        panels[0].set_title(f"{drawn.title} ({drawn.how_often})", loc="left", fontweight="bold")
         figure.legend(
             *panels[-1].get_legend_handles_labels(),
             loc="outside lower center",
