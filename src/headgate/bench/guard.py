@@ -60,7 +60,8 @@ def run(*, quick: bool) -> dict[str, Any]:
     ratios = {"guard_overhead_us": overhead["overhead_us"]}
     for row in table:
         for name in ("average_queueing_latency_s", "dropped_ratio"):
-            ratios[f"{name}_{row['policy']}_at_{row['load']:g}"] = row[name]
+            if name in row:  # no latency where nobody came to a row
+                ratios[f"{name}_{row['policy']}_at_{row['load']:g}"] = row[name]
     context = {"target_s": _TAU_S, "seconds": seconds, "rows": table, **overhead}
     return {"bench": "guard", "ratios": ratios, "context": context}
 

@@ -67,14 +67,14 @@ class GuardedRun:
         return np.asarray(self.queue_s + self.cost_s, np.float64)
 
     def figures(self, since: int = 0) -> dict[str, float]:
-        """Of the rows reached, from number `since` on: their latencies, and the share dropped."""
+        """Of the rows reached, from number `since` on: the share dropped, and the others' latencies."""
         kept = self.kept[since : self.reached]
         waits = self.queue_s[since : self.reached][kept]
-        return {
-            "average_queueing_latency_s": float(waits.mean()) if len(waits) else float("nan"),
-            "p95_queueing_latency_s": float(np.quantile(waits, 0.95)) if len(waits) else float("nan"),
-            "dropped_ratio": 1.0 - float(kept.mean()) if len(kept) else float("nan"),
-        }
+        found = {"dropped_ratio": 1.0 - float(kept.mean()) if len(kept) else 0.0}
+        if len(waits):
+            found["average_queueing_latency_s"] = float(waits.mean())
+            found["p95_queueing_latency_s"] = float(np.quantile(waits, 0.95))
+        return found
 
 
 @dataclass(frozen=True)

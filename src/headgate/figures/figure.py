@@ -121,7 +121,7 @@ class Samples:
 
     def has(self, x: float | str, policy: str, metric: str) -> bool:
         """Whether any run had this metric."""
-        return metric in self._values[x, policy]
+        return metric in self._values.get((x, policy), {})
 
     def all(self, x: float | str, policy: str, metric: str) -> list[float]:
         """The values of every run."""

@@ -135,7 +135,7 @@ def _claims(samples: Samples) -> tuple[Claim, ...]:
 
     def mean(policy: str, metric: str) -> float:
         found = [samples.mean(p, policy, metric) for p in places if samples.has(p, policy, metric)]
-        return float(np.mean(found))
+        return float(np.mean(found)) if found else 0.0
 
     near = mean(LAS, COMPLETION) / mean(FULL, COMPLETION)
     apart = mean(STRAW, COMPLETION) / mean(LAS, COMPLETION)
