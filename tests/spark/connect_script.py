@@ -18,14 +18,16 @@ def main(folder: Path) -> None:
     spark = builder.getOrCreate()
     assert type(spark).__module__.startswith("pyspark.sql.connect."), type(spark)
     control = folder / "control"
-    stream = spark.readStream.schema("id bigint, route string").option("maxFilesPerTrigger", 1)
+    stream = spark.readStream.schema("id bigint, route string, at timestamp").option(
+        "maxFilesPerTrigger", 1
+    )
     frame = stream.json(str(folder / "in"))
     frame = frame.transform(hg.gate("first", rate=0.5, keep="route = 'r0'", control=control))
     policy = hg.GroupRates("route", {"r1": 0.5})
     frame = frame.transform(hg.gate("second", hold="1 hour", policy=policy, control=control))
     frame = hg.guard(
         frame, lambda row: (row.id, row.route), schema="id bigint, route string", key="route",
-        target=hg.average("1 hour"), name="third", control=control,
+        arrival="at", target=hg.average("1 hour"), name="third", control=control,
     )  # fmt: skip
     writer = frame.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.option("path", str(folder / "out")).trigger(availableNow=True).start()

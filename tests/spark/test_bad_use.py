@@ -105,6 +105,8 @@ def test_a_predicate_that_is_none(batch) -> None:
         batch.transform(hg.gate("g", rate=0.5, keep="id = = 1"))
     with pytest.raises(hg.BadArgument, match="not both"):
         hg.gate("g", rate=0.5, keep="id = 1", policy=hg.Uniform())
+    with pytest.raises(hg.BadArgument, match=r"policy='unifrm': give hg.Uniform"):
+        hg.gate("g", rate=0.5, policy="unifrm")
 
 
 def test_groups_by_a_map(batch) -> None:

@@ -16,7 +16,7 @@ def test_gates_and_a_guard_work_over_connect_and_the_process_ends(tmp_path: Path
     (tmp_path / "in").mkdir()
     for file in range(3):
         ids = range(file * 1000, (file + 1) * 1000)
-        lines = [json.dumps({"id": i, "route": f"r{i % 4}"}) for i in ids]
+        lines = [json.dumps({"id": i, "route": f"r{i % 4}", "at": "2030-01-01"}) for i in ids]
         (tmp_path / "in" / f"{file}.json").write_text("\n".join(lines))
     script = Path(__file__).with_name("connect_script.py")
     command = [sys.executable, str(script), str(tmp_path)]

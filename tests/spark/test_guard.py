@@ -123,6 +123,7 @@ def test_errors_by_policy(guarded, control: Path) -> None:
     assert len(out) == 27
     (record,) = records(control, "g")
     assert (record.kept, record.shed, record.groups) == (27, 3, {"dead_letter": 3})
+    assert record.state == "idle"
     letters = [
         json.loads(line)
         for path in (control / "gates" / "g" / "dead-letters").iterdir()
@@ -170,13 +171,14 @@ def test_behind_a_gate_weights_multiply(spark, file_stream, run_all, control: Pa
     stream = file_stream("id bigint, kind string, at timestamp")
     stream.add(some(0, 200))
     gated = stream.frame().transform(hg.gate("front", rate=0.5, control=control))
-    out = run_all(
-        hg.guard(gated, cheap, schema=SCHEMA, key="kind", target=TARGET, name="g", control=control)
-    )
+    settings = {"schema": SCHEMA, "key": "kind", "target": TARGET, "arrival": "at"}
+    out = run_all(hg.guard(gated, cheap, name="g", control=control, **settings))
     assert 60 < len(out) < 140
     assert all(r._weight == pytest.approx(2.0) for r in out)
     with pytest.raises(hg.BadArgument, match="already in this query"):
-        hg.guard(gated, cheap, schema=SCHEMA, key="kind", target=TARGET, name="front")
+        hg.guard(gated, cheap, name="front", **settings)
+    with pytest.raises(hg.BadArgument, match="wait from their arrival"):
+        hg.guard(gated, cheap, name="other", **{**settings, "arrival": None})
 
 
 def test_a_windowed_query_behind_a_guard(spark, file_stream, run_all, control: Path) -> None:
@@ -244,9 +246,9 @@ def test_a_column_with_a_dot_can_be_the_key(spark) -> None:
 
 
 def test_one_name_is_a_gates_or_a_guards(spark, file_stream, control: Path) -> None:
-    frame = file_stream("id bigint, kind string").frame()
+    frame = file_stream("id bigint, kind string, at timestamp").frame()
     frame.transform(hg.gate("one", rate=0.5, control=control))
-    settings = {"schema": SCHEMA, "key": "kind", "target": TARGET, "control": control}
+    settings = {"schema": SCHEMA, "key": "kind", "arrival": "at", "target": TARGET, "control": control}
     with pytest.raises(hg.BadArgument, match="is a gate"):
         hg.guard(frame, cheap, name="one", **settings)
     hg.guard(frame, cheap, name="two", **settings)

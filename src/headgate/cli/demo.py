@@ -58,7 +58,7 @@ def demo(
     """A stream at several times what this machine sustains, without a gate and then with one.
 
     Median speeds of 300 roads, over the last 10 seconds, every 2 seconds: first the rate that this
-    machine sustains is measured, then the same overload runs twice. Takes about two minutes.
+    machine sustains is measured, then the same overload runs twice. Takes two to three minutes.
 
     In the figures, inside_target is the share of the batches after the tenth that ended within the
     target (of all batches, where a run has ten or fewer), and a delay is a batch's: from the arrival

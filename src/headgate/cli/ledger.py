@@ -75,7 +75,7 @@ def _table(gate: str, query: str, records: list[Record], total: int, narrow: boo
             "" if r.delay_s is None else f"{r.delay_s:.2f} s",
             _then(r),
         ]
-        made.add_row(*cells, *([] if narrow else [r.plan.digest]))
+        made.add_row(*cells, *([] if narrow else ["" if r.kind == "guard" else r.plan.digest]))
     return made
 
 
@@ -150,7 +150,7 @@ def _verdict(found: Audit) -> list[str]:
         "have no record, though later ones have (unsettled; headgate.recount counts them)": (
             found.unsettled
         ),
-        "began and have no record yet (running, or cut off by a kill)": found.begun,
+        "began and have no record yet (running, stopped or killed; a restart settles it)": found.begun,
         "kept a share that their plan makes all but impossible (a stream of few distinct rows?)": (
             found.unlikely
         ),

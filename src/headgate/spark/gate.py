@@ -99,6 +99,11 @@ def gate(
     check_rate(start, "start")
     if keep is not None and policy is not None:
         raise BadArgument("give keep= or policy=, not both: keep= is a policy (ValueClasses)")
+    if policy is not None and not isinstance(policy, Policy):
+        raise BadArgument(
+            f"policy={policy!r}: give hg.Uniform(), hg.GroupRates(...), hg.ValueClasses(...), or a "
+            "Policy of your own"
+        )
     if keep is not None:
         policy = ValueClasses(_names(keep) or ())
     if delay is not None and arrival is None:

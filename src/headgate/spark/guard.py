@@ -84,8 +84,8 @@ def guard(
             returns one row for each. `chunk` is the most rows of a call.
         schema: what the function returns, as a DDL string or a `StructType`.
         key: the column, or columns, that tell what a row will cost.
-        arrival: the timestamp column from which a row waits; without it, rows wait from the start of
-            their task (for batch DataFrames).
+        arrival: the timestamp column from which a row waits; on a batch DataFrame it may be left out,
+            and rows wait from the start of their task.
 
     How much:
         target: ``hg.average("1 second")``, ``hg.absolute(...)`` or ``hg.sliding(...)``: the queueing
@@ -126,6 +126,11 @@ def guard(
         keys=_columns(frame, key),
         control=None if control is None else open_control_folder(control),
     )
+    if arrival is None and frame.isStreaming:
+        raise BadArgument(
+            "arrival=None: a stream's rows wait from their arrival; name the timestamp column that says "
+            "when a row arrived (timestamp of a Kafka or rate source)"
+        )
     if arrival is not None:
         _own_column(frame, arrival, "arrival")
         require_timestamp(frame, quoted_name(arrival), "arrival")
@@ -244,7 +249,11 @@ class _Guard:
         assert self.control is not None
         target = self.policy.target
         declare_guard(
-            self.control, self.name, policy=self.policy.name, target=repr(target), target_s=target.tau_s
+            self.control,
+            self.name,
+            policy=self.policy.name,
+            target=_in_words(target),
+            target_s=target.tau_s,
         )
 
     def prepare(self, spark: SparkSession, frame: DataFrame) -> None:
@@ -253,6 +262,12 @@ class _Guard:
         GuardMemory(self.control, self.name, self.policy).merge()
         if frame.isStreaming:
             ControlLoop.of(spark).register(GuardSpec(self.name, self.control, self.policy))
+
+
+def _in_words(target: LatencyTarget) -> str:
+    """``AverageLatency(1.0)`` is "average 1 s"."""
+    kind = type(target).__name__.removesuffix("Latency").removesuffix("Average") or "Average"
+    return f"{kind.lower()} {target.tau_s:g} s"
 
 
 def _name_of(function: Callable[[Any], Any]) -> str:

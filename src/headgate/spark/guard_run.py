@@ -97,7 +97,7 @@ class GuardRun:
             plan=KEEP_ALL,
             kind="guard",
             origin="guard",
-            state="shedding" if sum(reasons.values()) else "idle",
+            state="shedding" if sum(reasons.values()) > reasons["dead_letter"] else "idle",
             why=why,
             started_at=sample.started_at,
             duration_s=sample.duration_s,

@@ -222,10 +222,15 @@ class _Work:
     def _counted(self, arrivals: list[float]) -> list[float]:
         """From when a row's wait counts.
 
-        In a run's first batches that is the task's start: workers are starting, and the rows that pile
-        up meanwhile say nothing about what the operator can do.
+        In a run's first batches a row counts as if it had come half a target before the task's start,
+        or later: workers are starting, and rows that piled up meanwhile say nothing about what the
+        operator can do. The other half is left for the batch itself, which so ends about a target after
+        it began, and leaves the next one no more than it can catch up with.
         """
-        return [max(at, self._began) for at in arrivals] if self._cold else arrivals
+        if not self._cold:
+            return arrivals
+        earliest = self._began - 0.5 * self._task.policy.target.tau_s
+        return [max(at, earliest) for at in arrivals]
 
     # Row functions.
 
@@ -276,9 +281,12 @@ class _Work:
         """The function raised: as the user chose, and never in silence."""
         text = f"{type(error).__name__}: {error}"
         if self._task.on_error == "fail":
+            where = f"on a row with key {key!r}"
+            if self._task.form != "row":
+                where = f"on a call whose first row has key {key!r}"
             raise GuardedFunctionError(
-                f"guard {self._task.name!r}: the function failed on a row with key {key!r}: {text}. "
-                'on_error="dead-letter" sets such rows aside, on_error="keep" passes them on with '
+                f"guard {self._task.name!r}: the function failed {where}: {text}. If it is the rows' "
+                'fault, on_error="dead-letter" sets them aside, and on_error="keep" passes them on with '
                 f"their error in {ERROR}"
             ) from error
         if self._task.on_error == "keep":
@@ -334,8 +342,6 @@ class _Work:
                 return
             took = self._task.stopwatch() - start
             place, weight = chosen[0]
-            if len(chosen) > 1:
-                error = RuntimeError(f"{type(error).__name__}: {error} (a call with {len(chosen)} rows)")
             self._shedder.done(keys[place], took, self._now())
             waited = start + self._offset - arrivals[place]
             self._failed(out, place, keys[place], rows.to_pylist()[0], error, (waited, took, weight))
