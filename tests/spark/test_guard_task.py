@@ -17,7 +17,8 @@ from headgate.las.inline_policy import InlinePolicy
 from headgate.sketches.exact import ExactCosts
 from headgate.spark import guard_task
 from headgate.spark.guard_memory import GuardMemory
-from headgate.spark.guard_task import OUTCOMES, GuardTask, Place
+from headgate.spark.guard_output import OUTCOMES, Shaper
+from headgate.spark.guard_task import GuardTask, Place
 from headgate.testing.clock import ManualClock
 
 START = 1_700_000_000.0
@@ -245,9 +246,9 @@ def test_two_queries_of_one_guard_are_warm_each_for_itself(tmp_path: Path) -> No
 def test_a_row_is_read_by_its_names_and_a_list_is_one_value() -> None:
     from pyspark.sql import Row
 
-    shape = guard_task._Shaper(["low", "high"])
+    shape = Shaper(["low", "high"])
     assert list(shape(Row(high=2.0, low=1.0))) == [1.0, 2.0]
-    assert list(guard_task._Shaper(["tags"])(["a", "b"])) == [["a", "b"]]
+    assert list(Shaper(["tags"])(["a", "b"])) == [["a", "b"]]
 
 
 def test_lessons_are_of_the_keys_that_came_most_often() -> None:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import headgate as hg
-from headgate.demo.guarded import GuardTrial
+from headgate.demo.guarded import GuardedRun, GuardTrial
 from headgate.figures import las_fig10, las_fig11
 from headgate.figures.figure import Samples
 from headgate.figures.las_policies import DROPPED, FULL, LAS, OURS, STRAW
-from headgate.figures.on_spark import COMPLETION
+from headgate.figures.on_spark import COMPLETION, windows_of
 from headgate.spark.trace_source import Trace, replayed
 
 TWEETS = Path("../shared/data/tweets_congress_2020q1.parquet")
@@ -94,3 +94,10 @@ def test_verdicts_follow_the_numbers() -> None:
     windows = [100.0 * n for n in range(1, 36)]
     assert all(c.holds for c in las_fig10._claims(_samples(windows, good, drops), 500))
     assert not any(c.holds for c in las_fig10._claims(_samples(windows, {**bad, FULL: 9.0}, same), 500))
+
+
+def test_windows_end_where_the_query_came_to() -> None:
+    trace = Trace(np.arange(6) * 1.0, ["a"] * 6, [0.5] * 6)
+    queue = np.array([1.0, 2.0, np.nan, np.nan, np.nan, np.nan])
+    found = GuardedRun(trace, queue, trace.cost_s, np.ones(6), dropped=2, waiting=2, balanced=True)
+    assert list(windows_of(found, 3)) == [{DROPPED: 0.0, COMPLETION: 2.0}, {DROPPED: 1.0}]

@@ -137,7 +137,7 @@ def verify(control: str, gate: str | None, query: str | None, as_json: bool) -> 
 def _verdict(found: Audit) -> list[str]:
     word = "[green]balanced[/]" if found.balanced else "[bold red]NOT BALANCED[/]"
     lines = [
-        f"{word}  gate {found.gate}, query {found.query}: {found.batches:,} batches, "
+        f"{word}  {found.kind} {found.gate}, query {found.query}: {found.batches:,} batches, "
         f"{found.arrived:,} arrived = {found.kept:,} kept + {found.shed:,} shed"
     ]
     if found.arrived != found.kept + found.shed:

@@ -14,7 +14,7 @@ import numpy as np
 
 from headgate.figures.figure import Axis, Claim, Drawn, Samples
 from headgate.figures.las_policies import DROPPED, DROPPED_AXIS, FULL, LAS, OURS, STRAW
-from headgate.figures.on_spark import COMPLETION, guarded_runs
+from headgate.figures.on_spark import COMPLETION, guarded_runs, windows_of
 from headgate.las import LasSettings
 from headgate.sim.las_stream import StreamLaw, phases
 from headgate.spark.trace_source import Trace
@@ -37,17 +37,9 @@ def build(runs: int | None, quick: bool, progress: Callable[[int, int], None]) -
     """Draw it."""
     count, length = runs or 1, _QUICK if quick else _LENGTH
     samples, window = Samples(), length // _WINDOWS
-    for name, seed, found in guarded_runs(_POLICIES, count, lambda s: _trace(s, length), _TAU, progress):
-        del seed
-        completion, kept = found.completion_s, found.kept
-        for number in range(7 * _WINDOWS):
-            span = slice(number * window, (number + 1) * window)
-            if span.stop > found.reached:
-                break  # rows that nobody came to are not dropped
-            values = {DROPPED: 1.0 - float(kept[span].mean())}
-            if kept[span].any():
-                values[COMPLETION] = float(np.nanmean(completion[span]))
-            samples.add(float((number + 1) * window), name, values)
+    for name, _, found in guarded_runs(_POLICIES, count, lambda s: _trace(s, length), _TAU, progress):
+        for number, values in enumerate(windows_of(found, 7 * _WINDOWS), 1):
+            samples.add(float(number * window), name, values)
     return Drawn(
         "las_fig10",
         f"Seven phases of {length} rows on Spark, tau = {_TAU:g} s",

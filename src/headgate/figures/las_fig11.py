@@ -20,7 +20,7 @@ import numpy as np
 from headgate.errors import BadArgument
 from headgate.figures.figure import Axis, Claim, Drawn, Samples
 from headgate.figures.las_policies import DROPPED, DROPPED_AXIS, FULL, LAS, OURS, STRAW
-from headgate.figures.on_spark import COMPLETION, guarded_runs
+from headgate.figures.on_spark import COMPLETION, guarded_runs, windows_of
 from headgate.las import LasSettings
 from headgate.spark.trace_source import Trace
 
@@ -76,16 +76,8 @@ def build(runs: int | None, quick: bool, progress: Callable[[int, int], None]) -
     for name, _, found in guarded_runs(
         _POLICIES, count, lambda s: _trace(path, s, seconds), _TAU, progress
     ):
-        window = len(found.trace) // _WINDOWS
-        for number in range(_WINDOWS):
-            span = slice(number * window, (number + 1) * window)
-            if span.stop > found.reached:
-                break  # rows that nobody came to are not dropped
-            kept = found.kept[span]
-            values = {DROPPED: 1.0 - float(kept.mean())}
-            if kept.any():
-                values[COMPLETION] = float(np.nanmean(found.completion_s[span]))
-            samples.add(float(round(seconds * (number + 1) / _WINDOWS, 1)), name, values)
+        for number, values in enumerate(windows_of(found, _WINDOWS), 1):
+            samples.add(round(seconds * number / _WINDOWS, 1), name, values)
     return Drawn(
         "las_fig11",
         f"Tweets on Spark, tau = {_TAU:g} s",

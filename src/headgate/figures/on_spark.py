@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from headgate.demo.guarded import GuardedRun, GuardTrial
 from headgate.demo.session import quiet_session
+from headgate.figures.las_policies import DROPPED
 from headgate.las.targets import average
 from headgate.spark.trace_source import Trace
 
-__all__ = ["COMPLETION", "guarded_runs"]
+__all__ = ["COMPLETION", "guarded_runs", "windows_of"]
 
 COMPLETION = "average_completion_latency_s"
 
@@ -39,3 +42,17 @@ def guarded_runs(
                     progress(seed * len(policies) + number + 1, whole)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def windows_of(found: GuardedRun, count: int) -> Iterator[dict[str, float]]:
+    """The metrics of each of so many windows, as far as the query came.
+
+    Rows that nobody came to are not dropped, and a window in which nothing was kept has no latency.
+    """
+    length = len(found.trace) // count
+    for end in range(length, found.reached + 1, length):
+        kept = found.kept[end - length : end]
+        values = {DROPPED: 1.0 - float(kept.mean())}
+        if kept.any():
+            values[COMPLETION] = float(np.nanmean(found.completion_s[end - length : end]))
+        yield values

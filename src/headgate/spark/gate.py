@@ -35,7 +35,7 @@ from headgate.spark.identity import (
 from headgate.spark.loop import ControlLoop
 from headgate.spark.meter import before_gate, behind_gate, metric_names
 from headgate.spark.plan_source import FORMAT, PlanSource
-from headgate.spark.shape import THRESHOLD, GateShape, Limits, quoted, quoted_name
+from headgate.spark.shape import THRESHOLD, WEIGHT, GateShape, Limits, quoted, quoted_name
 from headgate.store.folder import check_gate_name, open_control_folder
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
@@ -44,8 +44,6 @@ __all__ = ["GATES", "WEIGHT", "Gate", "gate", "gates_of", "require_predicate"]
 
 log = logging.getLogger("headgate")
 
-#: The column that a gate adds: 1 / keep rate, the number of arrived rows that a kept row stands for.
-WEIGHT = "_weight"
 #: Metadata of the weight column: the gates and guards that its rows have passed.
 GATES = "headgate.gates"
 _LIMITS = "_headgate_limits"

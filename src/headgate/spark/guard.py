@@ -34,19 +34,12 @@ from pyspark.sql.types import (
 from headgate.spark.gate import GATES, gates_of, require_predicate
 from headgate.spark.guard_memory import GuardMemory
 from headgate.spark.guard_meter import before_guard, behind_guard, guard_metric_names
+from headgate.spark.guard_output import COST, ERROR, OUTCOME, QUEUE, ROWS
 from headgate.spark.guard_run import GuardSpec
-from headgate.spark.guard_task import (
-    COST,
-    ERROR,
-    OUTCOME,
-    QUEUE,
-    ROWS,
-    WEIGHT,
-    GuardTask,
-)
+from headgate.spark.guard_task import GuardTask
 from headgate.spark.identity import require_columns, require_timestamp, seed_of
 from headgate.spark.loop import ControlLoop
-from headgate.spark.shape import quoted, quoted_name
+from headgate.spark.shape import WEIGHT, quoted, quoted_name
 from headgate.store.folder import check_gate_name, claim_json, open_control_folder
 from headgate.store.guards import declare_guard
 

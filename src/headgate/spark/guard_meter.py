@@ -10,7 +10,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from headgate.load import LoadSample
-from headgate.spark.guard_task import COST, OUTCOME, OUTCOMES, QUEUE, ROWS
+from headgate.spark.guard_output import COST, OUTCOME, OUTCOMES, QUEUE, ROWS
 from headgate.spark.meter import PREFIX, by_name, sample_of
 from headgate.spark.shape import quoted
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
@@ -25,30 +24,24 @@ from headgate.las.inline_policy import InlinePolicy
 from headgate.sketches.hashing import mix64
 from headgate.sketches.keys import stable_key
 from headgate.spark.guard_memory import GuardMemory
+from headgate.spark.guard_output import (
+    ERROR,
+    MISFIT,
+    Done,
+    Out,
+    Shaper,
+    arrays_of,
+    called,
+    misfit_in,
+    record_batch,
+    results_in,
+)
 from headgate.store.folder import write_text
 
-__all__ = [
-    "COLD_BATCHES",
-    "COST",
-    "ERROR",
-    "OUTCOME",
-    "OUTCOMES",
-    "QUEUE",
-    "ROWS",
-    "WEIGHT",
-    "GuardTask",
-]
-
-QUEUE, COST, WEIGHT, ERROR = "_queue_ms", "_cost_ms", "_weight", "_error"
-#: Scratch columns: what became of the rows, by its place in `OUTCOMES`, and of how many.
-OUTCOME, ROWS = "_headgate_outcome", "_headgate_rows"
-OUTCOMES = ("kept", "failed", "price", "latency", "chance", "dead_letter")
-_KEPT, _FAILED = 0, 1
+__all__ = ["COLD_BATCHES", "GuardTask"]
 
 #: Batches of a run that are cold.
 COLD_BATCHES = 2
-#: What Arrow raises for a value that is not of a column's type.
-_MISFIT = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError)
 #: In a worker without a control folder: what the process remembers, by guard, query and partition.
 _REMEMBERED: dict[tuple[str, str, int], dict[str, Any]] = {}
 _MOST_REMEMBERED = 256
@@ -121,34 +114,11 @@ class GuardTask:
     @property
     def results(self) -> list[pa.Field]:
         """The function's own columns."""
-        return [f for f in self.output if f.name not in (QUEUE, COST, WEIGHT, ERROR, OUTCOME, ROWS)]
+        return results_in(self.output)
 
     def memory(self) -> GuardMemory | None:
         """The guard's memory, where there is a control folder."""
         return None if self.control is None else GuardMemory(Path(self.control), self.name, self.policy)
-
-
-class _Done(NamedTuple):
-    """A row that was executed: its place in the batch, its result, what was measured."""
-
-    place: int
-    #: None if the function failed and the row is passed on.
-    result: Sequence[Any] | None
-    wait_s: float
-    cost_s: float
-    weight: float
-    error: str | None = None
-
-
-@dataclass
-class _Out:
-    """What one Arrow batch becomes."""
-
-    done: list[_Done] = field(default_factory=list)
-    dropped: dict[str, int] = field(default_factory=dict)
-
-    def drop(self, reason: str) -> None:
-        self.dropped[reason] = self.dropped.get(reason, 0) + 1
 
 
 class _Work:
@@ -158,7 +128,6 @@ class _Work:
         self._task, self._place = task, place
         self._memory = task.memory()
         self._letters: list[str] = []
-        self._names = [f.name for f in task.results]
         self._cold = True
         self._shedder = self._build()
         self._began = task.clock()
@@ -198,7 +167,7 @@ class _Work:
         return self._task.stopwatch() + self._offset
 
     def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        out = _Out()
+        out = Out()
         keys = _keys([batch.column(name) for name in self._task.keys])
         arrivals = self._arrivals(batch)
         flags = None
@@ -208,7 +177,11 @@ class _Work:
             self._rows(batch, keys, arrivals, flags, out)
         else:
             self._chunks(batch, keys, arrivals, flags, out)
-        return self._record_batch(batch, out)
+        task = self._task
+        brought = None
+        if task.weights is not None:
+            brought = batch.column(task.weights).to_numpy(zero_copy_only=False)
+        return record_batch(task.output, self._converted(batch, out), out, brought)
 
     def _arrivals(self, batch: pa.RecordBatch) -> list[float]:
         """When each row began to wait, on the wall clock."""
@@ -236,7 +209,7 @@ class _Work:
 
     def _rows(
         self, batch: pa.RecordBatch, keys: list[Hashable], arrivals: list[float],
-        flags: list[bool] | None, out: _Out,
+        flags: list[bool] | None, out: Out,
     ) -> None:  # fmt: skip
         from pyspark.sql import Row
 
@@ -244,7 +217,7 @@ class _Work:
         make = Row(*task.inputs)
         function, offer, done = task.function, self._shedder.offer, self._shedder.done
         watch, offset = task.stopwatch, self._offset
-        shape, keep = _Shaper(self._names), out.done.append
+        shape, keep = Shaper([f.name for f in task.results]), out.done.append
         columns = [batch.column(name).to_pylist() for name in task.inputs]
         counted, passed = self._counted(arrivals), self._shedder.passed
         now = watch() + offset
@@ -272,10 +245,10 @@ class _Work:
             took = watch() - start
             now = start + took + offset
             done(key, took, now)
-            keep(_Done(place, result, start + offset - arrived, took, weight))
+            keep(Done(place, result, start + offset - arrived, took, weight))
 
     def _failed(
-        self, out: _Out, place: int, key: Hashable, row: dict[str, Any], error: Exception,
+        self, out: Out, place: int, key: Hashable, row: dict[str, Any], error: Exception,
         measured: tuple[float, float, float],
     ) -> None:  # fmt: skip
         """The function raised: as the user chose, and never in silence."""
@@ -290,7 +263,7 @@ class _Work:
                 f"their error in {ERROR}"
             ) from error
         if self._task.on_error == "keep":
-            out.done.append(_Done(place, None, *measured, text))
+            out.done.append(Done(place, None, *measured, text))
             return
         place_of = self._place
         letter = {"error": text, "query": place_of.query, "batch": place_of.batch, "row": row}
@@ -301,7 +274,7 @@ class _Work:
 
     def _chunks(
         self, batch: pa.RecordBatch, keys: list[Hashable], arrivals: list[float],
-        flags: list[bool] | None, out: _Out,
+        flags: list[bool] | None, out: Out,
     ) -> None:  # fmt: skip
         chosen: list[tuple[int, float]] = []
         counted = self._counted(arrivals)
@@ -327,14 +300,14 @@ class _Work:
 
     def _run_chunk(
         self, batch: pa.RecordBatch, chosen: list[tuple[int, float]], keys: list[Hashable],
-        arrivals: list[float], out: _Out,
+        arrivals: list[float], out: Out,
     ) -> None:  # fmt: skip
         """Call the function with some rows; a failing chunk is called again row by row."""
         places = [place for place, _ in chosen]
         rows = batch.select(list(self._task.inputs)).take(pa.array(places))
         start = self._task.stopwatch()
         try:
-            results = self._call(rows)
+            results = called(self._task.function, self._task.form, rows, self._task.results)
         except Exception as error:
             if len(chosen) > 1 and self._task.on_error != "fail":
                 for one in chosen:
@@ -353,7 +326,7 @@ class _Work:
         ):
             self._shedder.done(keys[place], cost, now)
             waited = start + self._offset - arrivals[place]
-            out.done.append(_Done(place, result, waited, cost, weight))
+            out.done.append(Done(place, result, waited, cost, weight))
 
     def _attributed(self, keys: list[Hashable], took: float) -> list[float]:
         """Share a call's time among its rows, in proportion to what each was expected to take.
@@ -368,70 +341,20 @@ class _Work:
             return [took / len(keys)] * len(keys)
         return [took * cost / whole for cost in expected]
 
-    def _call(self, rows: pa.RecordBatch) -> list[Sequence[Any]]:
-        task = self._task
-        schema = pa.schema(task.results)
-        if task.form == "pandas":
-            given = rows.to_pandas()
-            frame = task.function(given)
-            answer = pa.RecordBatch.from_pandas(frame, schema=schema, preserve_index=False)
-        else:
-            answer = task.function(rows)
-            if isinstance(answer, pa.Table):
-                answer = answer.combine_chunks().to_batches()[0] if answer.num_rows else answer
-            answer = pa.RecordBatch.from_arrays(
-                [answer.column(f.name).cast(f.type) for f in schema], schema=schema
-            )
-        if answer.num_rows != rows.num_rows:
-            raise ValueError(
-                f"it was given {rows.num_rows} rows and returned {answer.num_rows}: a guarded batch "
-                "function returns one row for each that it is given, in their order"
-            )
-        return list(zip(*(column.to_pylist() for column in answer.columns), strict=True))
-
     # The way out.
 
-    def _record_batch(self, batch: pa.RecordBatch, out: _Out) -> pa.RecordBatch:
-        """Results and measures; and one row for each reason of a drop, with how many there were."""
-        task = self._task
-        arrays = self._converted(batch, out)
-        done, blank = out.done, [None] * len(out.dropped)
-        waits = np.fromiter((d.wait_s for d in done), np.float64, len(done))
-        costs = np.fromiter((d.cost_s for d in done), np.float64, len(done))
-        weights = np.fromiter((d.weight for d in done), np.float64, len(done))
-        if task.weights is not None and done:
-            brought = batch.column(task.weights).to_numpy(zero_copy_only=False)
-            weights = weights * brought[[d.place for d in done]]
-        for values in (1e3 * np.maximum(waits, 0.0), 1e3 * costs, weights):
-            arrays.append(pa.concat_arrays([pa.array(values), pa.array(blank, pa.float64())]))
-        if task.on_error == "keep":
-            arrays.append(pa.array([*(d.error for d in done), *blank], pa.string()))
-        outcomes = [_KEPT if d.error is None else _FAILED for d in done]
-        outcomes += [OUTCOMES.index(reason) for reason in out.dropped]
-        arrays.append(pa.array(outcomes, pa.int8()))
-        arrays.append(pa.array([*[1] * len(done), *out.dropped.values()], pa.int64()))
-        return pa.RecordBatch.from_arrays(arrays, schema=task.output)
-
-    def _converted(self, batch: pa.RecordBatch, out: _Out) -> list[pa.Array]:
-        """The results as Arrow columns; a value that does not fit its column is the function's error."""
+    def _converted(self, batch: pa.RecordBatch, out: Out) -> list[pa.Array]:
+        """A value that does not fit its column is the function's error."""
         try:
-            return self._arrays(out)
-        except _MISFIT:
+            return arrays_of(self._task.results, out)
+        except MISFIT:
             self._set_misfits_aside(batch, out)
-            return self._arrays(out)
+            return arrays_of(self._task.results, out)
 
-    def _arrays(self, out: _Out) -> list[pa.Array]:
-        blank = (None,) * len(self._names)
-        rows = [blank if d.result is None else d.result for d in out.done] + [blank] * len(out.dropped)
-        return [
-            pa.array([row[index] for row in rows], column.type)
-            for index, column in enumerate(self._task.results)
-        ]
-
-    def _set_misfits_aside(self, batch: pa.RecordBatch, out: _Out) -> None:
+    def _set_misfits_aside(self, batch: pa.RecordBatch, out: Out) -> None:
         found, out.done = out.done, []
         for done in found:
-            misfit = None if done.result is None else self._misfit(done.result)
+            misfit = None if done.result is None else misfit_in(self._task.results, done.result)
             if misfit is None:
                 out.done.append(done)
                 continue
@@ -440,17 +363,6 @@ class _Work:
             given = row.select(list(self._task.inputs)).to_pylist()[0]
             measured = done.wait_s, done.cost_s, done.weight
             self._failed(out, done.place, key, given, misfit, measured)
-
-    def _misfit(self, result: Sequence[Any]) -> Exception | None:
-        for column, value in zip(self._task.results, result, strict=True):
-            try:
-                pa.array([value], column.type)
-            except _MISFIT as error:
-                return TypeError(
-                    f"it returned {value!r} for {column.name!r}, which is {column.type} in schema= "
-                    f"({error})"
-                )
-        return None
 
     def finish(self) -> None:
         """Leave behind what was learned."""
@@ -483,34 +395,6 @@ class _Work:
             "costs": self._costs,
             "queue": self._shedder.state(),
         }
-
-
-class _Shaper:
-    """Makes a tuple, in the schema's order, of what a row function returned."""
-
-    def __init__(self, names: list[str]) -> None:
-        self._names, self._count = names, len(names)
-
-    def __call__(self, result: Any) -> Sequence[Any]:
-        if hasattr(result, "__fields__"):  # a Row with names
-            result = result.asDict()
-        if isinstance(result, tuple) or (isinstance(result, list) and self._count > 1):
-            if len(result) != self._count:
-                raise ValueError(f"it returned {len(result)} values; schema= has {self._count} columns")
-            return result
-        if isinstance(result, dict):
-            try:
-                return [result[name] for name in self._names]
-            except KeyError as error:
-                raise ValueError(
-                    f"it returned no {error.args[0]!r}, which is in schema=; it has {sorted(result)}"
-                ) from None
-        if self._count == 1:
-            return (result,)
-        raise ValueError(
-            f"it returned a {type(result).__name__}; return a dict, Row or tuple with the columns of "
-            f"schema= ({', '.join(self._names)})"
-        )
 
 
 def _keys(columns: list[pa.Array]) -> list[Hashable]:

@@ -16,8 +16,10 @@ from headgate.plan import Plan, threshold
 from headgate.spark.identity import group_key, row_hash
 from headgate.store.folder import read_json, write_json
 
-__all__ = ["THRESHOLD", "GateShape", "Limits", "quoted", "quoted_name"]
+__all__ = ["THRESHOLD", "WEIGHT", "GateShape", "Limits", "quoted", "quoted_name"]
 
+#: The column that gates and guards add: the number of arrived rows that a kept row stands for.
+WEIGHT = "_weight"
 #: Scratch column: the row is kept if its hash is below this.
 THRESHOLD = "_headgate_threshold"
 _KEY = "_headgate_key"

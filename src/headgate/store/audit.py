@@ -22,6 +22,8 @@ class Audit:
 
     gate: str
     query: str
+    #: "gate" or "guard".
+    kind: str = "gate"
     batches: int = 0
     arrived: int = 0
     kept: int = 0
@@ -76,6 +78,7 @@ def _audit_one(control: Path, gate: str, query: str) -> Audit:
             found.contradicted.append(record.batch)
         seen[record.batch] = record
     for batch, record in sorted(seen.items()):
+        found.kind = record.kind
         found.batches += 1
         found.arrived += record.arrived
         found.kept += record.kept
