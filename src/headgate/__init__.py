@@ -27,18 +27,24 @@ from headgate.plan import Plan
 from headgate.policies import Grouping, GroupRates, Policy, Uniform, ValueClasses
 
 if TYPE_CHECKING:
+    from headgate.concept.accuracy import Accuracy
+    from headgate.concept.policy import ConceptDriven
     from headgate.las.targets import absolute, average, sliding
     from headgate.spark.backfill import backfill, recount
+    from headgate.spark.estimators import count, mean, median, quantile, ratio, sum
     from headgate.spark.gate import gate
     from headgate.spark.guard import guard
+    from headgate.spark.join_gates import gate_join
     from headgate.spark.offsets import file_rows, kafka_rows
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Accuracy",
     "BadArgument",
     "Budget",
     "Concept",
+    "ConceptDriven",
     "ControlFolderError",
     "Controller",
     "ControllerConfig",
@@ -64,27 +70,48 @@ __all__ = [
     "absolute",
     "average",
     "backfill",
+    "count",
     "file_rows",
     "gate",
+    "gate_join",
     "guard",
     "kafka_rows",
+    "mean",
+    "median",
+    "quantile",
+    "ratio",
     "recount",
     "sliding",
+    "sum",
 ]
 
 _LATER = {
+    "Accuracy": "headgate.concept.accuracy",
+    "ConceptDriven": "headgate.concept.policy",
     "absolute": "headgate.las.targets",
     "average": "headgate.las.targets",
     "sliding": "headgate.las.targets",
 }
 _ON_SPARK = {
     "backfill": "headgate.spark.backfill",
+    "count": "headgate.spark.estimators",
     "file_rows": "headgate.spark.offsets",
     "gate": "headgate.spark.gate",
+    "gate_join": "headgate.spark.join_gates",
     "guard": "headgate.spark.guard",
     "kafka_rows": "headgate.spark.offsets",
+    "mean": "headgate.spark.estimators",
+    "median": "headgate.spark.estimators",
+    "quantile": "headgate.spark.estimators",
+    "ratio": "headgate.spark.estimators",
     "recount": "headgate.spark.backfill",
+    "sum": "headgate.spark.estimators",
 }
+#: What people may look for and no sample can tell: calling one says why, and what to do instead.
+_REFUSED = (
+    "collect_list", "collect_set", "count_distinct", "first", "last", "max", "min", "mode", "stddev",
+)  # fmt: skip
+_ON_SPARK |= dict.fromkeys(_REFUSED, "headgate.spark.not_estimable")
 
 
 def __getattr__(name: str) -> Any:

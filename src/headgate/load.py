@@ -44,6 +44,8 @@ class Budget:
     state: str
     #: A sentence for the log and the ledger.
     why: str = ""
+    #: The rows that fit, where the controller thinks in rows; else ``keep`` of the last batch's.
+    rows: float | None = None
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,13 @@ class Concept:
     total: int = 0
     #: Keys of groups that were named by people, by label.
     keys: Mapping[str, int] = field(default_factory=dict)
+    #: Where rows are drawn by the concept of their own batch: the last batch's strata, the rows that
+    #: each level of the rule's grid would have kept, and their mean standard deviation.
+    cells: int = 0
+    curve: tuple[float, ...] = ()
+    deviation: float = 0.0
+    #: In front of a join: the groups that the other stream has had lately; None while that is unknown.
+    present: str | None = None
 
     def share(self, key: int) -> float:
         """The share of the last batch's rows that is in this group."""

@@ -46,6 +46,12 @@ class Plan:
     default: float
     exceptions: Mapping[int, float] = field(default_factory=dict)
     labels: Mapping[int, str] = field(default_factory=dict, compare=False)
+    #: Where rows are drawn by the concept of their own batch (`headgate.concept.level`): the level of
+    #: the allocation and its reference; None while no batch has shown what a level keeps.
+    level: float | None = None
+    reference: float = 1.0
+    #: In front of a join: the groups that the other stream has had lately (`KeyFilter` as text).
+    present: str | None = None
 
     def __post_init__(self) -> None:
         if not _legal(self.default):
@@ -55,11 +61,14 @@ class Plan:
                 raise BadArgument(f"keep rate {rate!r} of group {key} is outside [0, 1]")
             if not -(1 << 63) <= key < 1 << 63:
                 raise BadArgument(f"group key {key} does not fit in 64 bits")
+        if self.level is not None and not 0.0 < self.level < float("inf"):
+            raise BadArgument(f"level {self.level!r} is not a positive number")
 
     @property
     def keeps_everything(self) -> bool:
         """Whether no row can be shed under this plan."""
-        return self.default >= 1.0 and all(rate >= 1.0 for rate in self.exceptions.values())
+        whole = self.default >= 1.0 and self.level is None
+        return whole and all(rate >= 1.0 for rate in self.exceptions.values())
 
     @property
     def keeps_nothing(self) -> bool:
@@ -84,7 +93,10 @@ class Plan:
     def digest(self) -> str:
         """Twelve hexadecimal digits that name what this plan keeps (labels do not count)."""
         default, exceptions = self.thresholds()
-        text = json.dumps([default, sorted(exceptions.items())], separators=(",", ":"))
+        parts: list[Any] = [default, sorted(exceptions.items())]
+        if self.level is not None:
+            parts += [self.level, self.reference, self.present]
+        text = json.dumps(parts, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def to_json(self) -> dict[str, Any]:
@@ -93,7 +105,12 @@ class Plan:
             [key, rate, self.labels[key]] if key in self.labels else [key, rate]
             for key, rate in sorted(self.exceptions.items())
         ]
-        return {"v": _VERSION, "default": self.default, "exceptions": groups}
+        value = {"v": _VERSION, "default": self.default, "exceptions": groups}
+        if self.level is not None:
+            value |= {"level": self.level, "reference": self.reference}
+        if self.present is not None:
+            value["present"] = self.present
+        return value
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Plan:
@@ -110,6 +127,9 @@ class Plan:
                 default=float(value["default"]),
                 exceptions={int(g[0]): float(g[1]) for g in groups},
                 labels={int(g[0]): str(g[2]) for g in groups if len(g) > 2},
+                level=None if value.get("level") is None else float(value["level"]),
+                reference=float(value.get("reference", 1.0)),
+                present=value.get("present"),
             )
         except (KeyError, IndexError, TypeError) as error:
             raise SnapshotError(

@@ -12,6 +12,7 @@ from typing import Any
 from headgate.control import Controller, ControllerConfig
 from headgate.errors import HeadgateError
 from headgate.load import Budget, Concept, LoadSample
+from headgate.partners import Partners
 from headgate.plan import KEEP_ALL, Plan
 from headgate.policies import Policy
 from headgate.settings import GateSettings
@@ -42,6 +43,11 @@ class GateSpec:
     #: Keys of the groups that the policy names, by label.
     keys: Mapping[str, int] = field(default_factory=dict)
 
+    def complete(self, report: BatchReport, reports: Mapping[str, Any]) -> BatchReport:
+        """The report with what the gate of the other stream says, in front of a join."""
+        other = reports.get(getattr(self.policy, "meets", None) or "")
+        return report if other is None else replace(report, met=other.present)
+
     def open(self, query: str) -> GateRun:
         """The gate at work in a query."""
         return GateRun(self, query)
@@ -59,6 +65,21 @@ class BatchReport:
     counts: Mapping[int, int] = field(default_factory=dict)
     parts_ms: Mapping[str, int] = field(default_factory=dict)
     offsets: list[dict[str, Any]] = field(default_factory=list)
+    #: Of a gate that draws by the batch's own groups: its strata, those that kept no row, their mean
+    #: standard deviation, and the rows that each level of the rule's grid would have kept.
+    cells: int = 0
+    yielded: int = 0
+    deviation: float = 0.0
+    curve: tuple[float, ...] = ()
+    #: In front of a join: the groups of this batch as a bitmap, the latest event time in microseconds,
+    #: and the other stream's groups.
+    present: bytes | None = None
+    latest_us: int | None = None
+    met: bytes | None = None
+
+    def concept(self, keys: Mapping[str, int]) -> Concept:
+        """What the batch says of the groups in front of the gate."""
+        return Concept(self.counts, self.sample.arrived, keys, self.cells, self.curve, self.deviation)
 
 
 class GateRun:
@@ -78,6 +99,7 @@ class GateRun:
         self._budget = self._controller.opening(clock())
         if not self._warm:
             self._budget = Budget(min(spec.start, self._budget.keep), self._budget.state)
+        self._partners = Partners(getattr(spec.policy, "within_s", None))
         self.last_batch = -1
         self._opened = False
         self._publish()
@@ -110,6 +132,10 @@ class GateRun:
             "classes": list(self.spec.policy.grouping.classes),
             "counts": list(self._concept.counts.items()),
             "total": self._concept.total,
+            "cells": self._concept.cells,
+            "curve": list(self._concept.curve),
+            "deviation": self._concept.deviation,
+            "rule": self._rule,
         }
         learned = {"controller": self._controller.snapshot(), "concept": concept}
         write_json(self._snapshot_path, learned)
@@ -121,10 +147,23 @@ class GateRun:
             if value is None or tuple(value["classes"]) != self.spec.policy.grouping.classes:
                 return fresh
             counts = {int(key): int(rows) for key, rows in value["counts"]}
-            return replace(fresh, counts=counts, total=int(value["total"]))
+            found = replace(fresh, counts=counts, total=int(value["total"]))
+            if value.get("rule") != self._rule:
+                return found
+            return replace(
+                found,
+                cells=int(value.get("cells", 0)),
+                curve=tuple(float(v) for v in value.get("curve", ())),
+                deviation=float(value.get("deviation", 0.0)),
+            )
         except (KeyError, TypeError, ValueError) as error:
             log.warning("%s: the classes' shares cannot be read (%s)", self, error)
             return fresh
+
+    @property
+    def _rule(self) -> str:
+        """What a curve belongs to: another policy's says nothing."""
+        return repr(self.spec.policy)
 
     def _read_settings(self, default: GateSettings) -> GateSettings:
         try:
@@ -176,7 +215,9 @@ class GateRun:
         self.last_batch = sample.batch_id
         self.refresh()
         if sample.arrived > 0:
-            self._concept = Concept(report.counts, sample.arrived, self.spec.keys)
+            self._concept = report.concept(self.spec.keys)
+        self._partners.add(report.latest_us, report.met)
+        self._concept = replace(self._concept, present=self._partners.text())
         state = self._budget.state
         budget = self._controller.decide(self._demand(report))
         # An empty first batch says nothing: the opening budget is for the first rows.
@@ -218,6 +259,7 @@ class GateRun:
     def _record(self, report: BatchReport) -> Record:
         sample = report.sample
         plan, origin = self._plan_of(report)
+        remark = self.spec.policy.remark(plan, self._concept)
         would_shed = 0
         if self.settings.mode == "monitor":
             advice = self.spec.policy.plan(self._budget, self._concept)
@@ -235,14 +277,15 @@ class GateRun:
             mode=self.settings.mode,
             would_shed=would_shed,
             state=self._budget.state,
-            why=self._budget.why,
+            why="; ".join(filter(None, (remark, self._budget.why))),
             started_at=sample.started_at,
             duration_s=sample.duration_s,
             parts_ms=dict(report.parts_ms),
             delay_s=sample.delay_s,
             backlog=sample.backlog,
             offsets=list(report.offsets),
-            groups={str(k): n for k, n in report.counts.items()},
+            groups={str(k): n for k, n in report.counts.items() if self.spec.policy.grouping.classes},
+            measures=_measures(report, plan),
         )
 
     def _plan_of(self, report: BatchReport) -> tuple[Plan, str]:
@@ -254,6 +297,8 @@ class GateRun:
         met = report.weight
         if pinned is not None and met in (None, pinned.plan.default_weight):
             return pinned.plan, pinned.origin
+        if pinned is None and report.sample.arrived == 0:
+            return self.plan(), "plan"  # no row, so no task of a drawing gate asked for one
         # No pin: the worker could not use the folder, and failed open or closed.
         given = self.spec.settings
         if met is None:
@@ -261,6 +306,18 @@ class GateRun:
         else:
             rate = min(1.0, 1.0 / met)
         return Plan(rate), "fail-open" if rate >= 1.0 else "fail-closed"
+
+
+def _measures(report: BatchReport, plan: Plan) -> dict[str, float]:
+    """What a drawing gate says of its groups: how many, the least share they need, who went without."""
+    if not report.cells or report.sample.arrived <= 0:
+        return {}
+    found = {
+        "groups": float(report.cells),
+        "floor": report.cells / report.sample.arrived,
+        "groups_yielded": float(report.yielded),
+    }
+    return found if plan.level is None else {**found, "level": plan.level}
 
 
 def _target(settings: GateSettings) -> tuple[object, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headgate.control.arrivals import ArrivalForecast
@@ -203,7 +203,7 @@ class HoldDurationController(Controller):
             sustained = whole if sample.backlog else self._sustained()
             budget = self._budget(expected, whole, sustained, sample.kept)
         if self._guard.futile:
-            budget = Budget(budget.keep, "futile", self._why_futile(sample))
+            budget = replace(budget, state="futile", why=self._why_futile(sample))
         self._lag.ask(budget.keep)
         return budget
 
@@ -233,7 +233,7 @@ class HoldDurationController(Controller):
             f"{expected:.0f} rows expected, whole batch forecast at {whole:.2f} s against "
             f"{self._target:.2f} s"
         )
-        return Budget(keep, self._state(keep, before), why)
+        return Budget(keep, self._state(keep, before), why, rows=keep * expected)
 
     def _why_futile(self, sample: LoadSample) -> str:
         return (

@@ -11,7 +11,10 @@ from headgate.figures.runner import Progress, Runner, in_process
 __all__ = ["MEASURED", "NAMES", "SWEEPS", "Claim", "Drawn", "Row", "Spread", "build"]
 
 #: Figures in virtual time, by name: modules whose `sweep(runs, quick)` says what any runner can do.
-SWEEPS = {f"las_fig{number}": f"headgate.figures.las_fig{number}" for number in range(4, 10)}
+SWEEPS = {
+    name: f"headgate.figures.{name}"
+    for name in (*(f"las_fig{number}" for number in range(4, 10)), "cod_fig2", "cod_fig9", "cod_fig10")
+}
 
 #: Figures measured on a query of their own: modules whose `build(runs, quick, progress)` runs it.
 MEASURED = {f"las_fig{number}": f"headgate.figures.las_fig{number}" for number in (10, 11)}

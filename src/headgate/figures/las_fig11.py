@@ -11,13 +11,12 @@ arrivals are as far apart as a mean tweet takes. tau is 2 s, because on Spark a 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from headgate.errors import BadArgument
+from headgate.figures.data_folder import data_file
 from headgate.figures.figure import Axis, Claim, Drawn, Samples
 from headgate.figures.las_policies import DROPPED, DROPPED_AXIS, FULL, LAS, OURS, STRAW
 from headgate.figures.on_spark import COMPLETION, guarded_runs, windows_of
@@ -71,7 +70,7 @@ _POLICIES = {
 def build(runs: int | None, quick: bool, progress: Callable[[int, int], None]) -> Drawn:
     """Draw it."""
     count, seconds = runs or 1, 30.0 if quick else 90.0
-    path = _tweets()
+    path = data_file("tweets_congress_2020q1.parquet")
     samples = Samples()
     for name, _, found in guarded_runs(
         _POLICIES, count, lambda s: _trace(path, s, seconds), _TAU, progress
@@ -87,16 +86,6 @@ def build(runs: int | None, quick: bool, progress: Callable[[int, int], None]) -
         _claims(samples),
         (Axis(COMPLETION, "average completion latency (s)", log=True), DROPPED_AXIS),
         _TAU,
-    )
-
-
-def _tweets() -> Path:
-    name = "tweets_congress_2020q1.parquet"
-    for folder in (os.environ.get("HEADGATE_DATA"), "../shared/data", "data"):
-        if folder and (Path(folder) / name).is_file():
-            return Path(folder) / name
-    raise BadArgument(
-        f"{name} is not here: put it into ./data, or name its folder in the variable HEADGATE_DATA"
     )
 
 

@@ -24,8 +24,13 @@ _COLOURS = (
     "#009E73",
     "#CC79A7",
     "#8B5A00",
+    "#4B0082",
+    "#808000",
+    "#F0E442",
 )
-_MARKERS = "osD^vP*Xh"
+_MARKERS = "osD^vP*Xhp<>"
+#: So many named places have their labels upright.
+_CROWDED = 8
 
 
 def save_plot(drawn: Drawn, path: Path) -> Path:
@@ -78,5 +83,6 @@ def _panel(panel: Axes, drawn: Drawn, axis: Axis) -> None:
     if drawn.x_log:
         panel.set_xscale("log")
     if named:
-        panel.set_xticks(range(len(places)), [str(x) for x in places])
+        turned: dict[str, Any] = {"rotation": 60, "ha": "right", "fontsize": 8} if len(places) > _CROWDED else {}
+        panel.set_xticks(range(len(places)), [str(x) for x in places], **turned)
     panel.set_ylabel(axis.label)

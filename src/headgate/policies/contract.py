@@ -41,3 +41,7 @@ class Policy(ABC):
     def grouping(self) -> Grouping:
         """The groups that this policy tells apart; by default none."""
         return Grouping()
+
+    def remark(self, plan: Plan, concept: Concept) -> str:
+        """What people should know of a batch that met this plan; by default nothing."""
+        return ""

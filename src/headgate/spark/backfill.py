@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from headgate.errors import BadArgument
 from headgate.spark.offsets import BatchOffsets, committed, offsets_in_checkpoint, offsets_in_record
-from headgate.spark.shape import THRESHOLD, GateShape
+from headgate.spark.shape import SCRATCH, GateShape
 from headgate.store.audit import audit
 from headgate.store.folder import used_control_folder
 from headgate.store.guards import guard_in
@@ -54,8 +54,8 @@ def backfill(
     for record in wanted:
         shape = GateShape.load(folder, gate, record.shape)
         frame = rows(offsets_in_record(record))
-        limited = shape.limited_by(spark, frame, record.plan)
-        shed = limited.where(~shape.passes(limited)).drop(THRESHOLD)
+        judged, kept = shape.judged(spark, frame, record.plan, record.batch)
+        shed = judged.where(~kept).drop(*SCRATCH)
         parts.append(shed.withColumn("_batch", F.lit(record.batch)))
     return reduce(DataFrame.unionByName, parts)
 
@@ -86,9 +86,9 @@ def recount(
         if pinned is None:
             continue  # pruned meanwhile: it has a record by now
         shape = GateShape.load(folder, gate, pinned.shape)
-        limited = shape.limited_by(spark, rows(offsets), pinned.plan)
-        arrived, kept = F.count(F.lit(1)), F.count_if(shape.passes(limited))
-        counts = limited.agg(arrived.alias("arrived"), kept.alias("kept")).collect()[0]
+        judged, passes = shape.judged(spark, rows(offsets), pinned.plan, batch)
+        arrived, kept = F.count(F.lit(1)), F.count_if(passes)
+        counts = judged.agg(arrived.alias("arrived"), kept.alias("kept")).collect()[0]
         record = Record(
             gate, name, batch, counts.arrived, counts.kept, counts.arrived - counts.kept,
             pinned.plan, pinned.shape, pinned.origin, why="recounted", offsets=offsets.to_json(),

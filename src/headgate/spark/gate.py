@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeGuard
 
+from headgate.concept.policy import CROWDED, ConceptDriven, crowded
 from headgate.control import ControllerConfig
 from headgate.control.fixed import check_rate
 from headgate.durations import Duration
 from headgate.errors import BadArgument, WorkerError, WrongKindOfFrame
 from headgate.load import Budget, Concept
-from headgate.plan import SCALE
+from headgate.plan import SCALE, Plan
 from headgate.policies import Policy, Uniform, ValueClasses
 from headgate.runtime import GateSpec
 from headgate.settings import GateSettings
@@ -25,6 +27,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType
 
+from headgate.spark.cell_passes import drawn_in_two_passes
+from headgate.spark.cell_task import Known, Pinned
+from headgate.spark.cells import DRAWN, CellShape
 from headgate.spark.identity import (
     group_key,
     named_keys,
@@ -33,9 +38,11 @@ from headgate.spark.identity import (
     seed_of,
 )
 from headgate.spark.loop import ControlLoop
-from headgate.spark.meter import before_gate, behind_gate, metric_names
+from headgate.spark.meter import before_gate, behind_draw, behind_gate, concept_name, metric_names
 from headgate.spark.plan_source import FORMAT, PlanSource
 from headgate.spark.shape import THRESHOLD, WEIGHT, GateShape, Limits, quoted, quoted_name
+from headgate.spark.task_plan import TaskPlan
+from headgate.spark.weights import chained
 from headgate.store.folder import check_gate_name, open_control_folder
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
@@ -74,6 +81,7 @@ def gate(
         delay: the longest from a row's arrival to the end of its batch; needs `arrival`.
         rate: a fixed share of rows to keep. On a batch DataFrame this is the only one; on a stream
             without `control` it is a plain native filter, which real-time mode takes too.
+        none of them: with ``policy=ConceptDriven(accuracy=...)``, what the accuracy needs.
 
     Which:
         keep: an SQL predicate, or several, the most valuable first; such rows are not shed while
@@ -93,6 +101,9 @@ def gate(
     The result has one more column, ``_weight``: 1 / keep rate.
     """
     check_gate_name(name)
+    if hold is None and delay is None and rate is None and _aims_at_accuracy(policy):
+        # The accuracy says how much: a whole budget, of which a thrifty policy takes what it needs.
+        rate, policy = 1.0, replace(policy, thrifty=True)
     settings = GateSettings(hold, delay, rate, mode, floor, on_failure)
     check_rate(start, "start")
     if keep is not None and policy is not None:
@@ -171,7 +182,12 @@ class Gate:
             identity = tuple(quoted_name(c) for c in frame.columns if c != WEIGHT)
         require_columns(frame, identity, "identity")
         grouping = self.policy.grouping
-        return GateShape(identity, self.seed, grouping.columns, grouping.classes)
+        cells = None
+        if isinstance(self.policy, ConceptDriven) and self.policy.same_batch:
+            partitions = int(session_of(frame).conf.get("spark.sql.shuffle.partitions") or 200)
+            cells = CellShape.of(self.policy, partitions if self.control is not None else 0)
+            cells.check(frame)
+        return GateShape(identity, self.seed, grouping.columns, grouping.classes, cells)
 
     def _check_policy(self, frame: DataFrame) -> None:
         grouping = self.policy.grouping
@@ -254,8 +270,36 @@ class Gate:
         grouping = self.policy.grouping
         keys = named_keys(spark, frame, grouping.columns, grouping.named)
         plan = self.policy.plan(Budget(self.settings.rate, "fixed"), Concept(keys=keys))
+        if shape.cells is not None and frame.isStreaming:
+            return self._drawn(frame, shape, Known(plan), gates)
+        if shape.cells is not None:
+            return self._drawn_from_batch(spark, frame, shape, plan, gates)
         limited = shape.limited_by(spark, frame, plan)
         return self._weighted(limited.where(shape.passes(limited)), frame.columns, gates)
+
+    def _drawn_from_batch(
+        self, spark: SparkSession, frame: DataFrame, shape: GateShape, plan: Plan, gates: list[str]
+    ) -> DataFrame:
+        """Rows drawn from the strata of a batch DataFrame, counted in a pass of its own."""
+        assert shape.cells is not None
+        kept, weight, allocation = drawn_in_two_passes(
+            spark, frame, shape.cells, shape.identity, self.seed, plan
+        )
+        if allocation.floor > CROWDED:
+            log.warning("gate %r: %s", self.name, crowded(allocation.floor))
+        log.info("gate %r: %s", self.name, allocation)
+        return self._weighted(kept, frame.columns, gates, weight)
+
+    def _drawn(
+        self, frame: DataFrame, shape: GateShape, plans: Known | Pinned, gates: list[str]
+    ) -> DataFrame:
+        """Rows drawn from the strata of their own batch, with what the tasks saw as a metric."""
+        assert shape.cells is not None
+        drawn = shape.cells.drawn(frame, shape.identity, self.seed, plans)
+        if isinstance(plans, Pinned):
+            drawn = drawn.observe(concept_name(self.name), *behind_draw(F.col(DRAWN)["about"]))
+        weight = F.col(DRAWN)["w"]
+        return self._weighted(drawn.where(weight > 0), frame.columns, gates, weight)
 
     def planned(
         self, spark: SparkSession, frame: DataFrame, shape: GateShape, gates: list[str]
@@ -269,7 +313,16 @@ class Gate:
         columns = frame.columns
         inside, outside = metric_names(self.name)
         classes = _first_match(shape.class_columns())
-        frame = frame.observe(inside, *before_gate(self.arrival, classes))
+        drifting = isinstance(self.policy, ConceptDriven) and not self.policy.same_batch
+        group = group_key(frame, shape.columns) if drifting else None
+        seen = shape.cells.seen() if shape.cells is not None and shape.cells.meeting else []
+        frame = frame.observe(inside, *before_gate(self.arrival, classes, group), *seen)
+        if shape.cells is not None:
+            lookup = TaskPlan(
+                str(self.control), self.name, shape.digest, self.settings.on_failure, self.settings.floor
+            )
+            drawn = self._drawn(frame, shape, Pinned(lookup), gates)
+            return drawn.observe(outside, *behind_gate(None))
         # One column for the subquery: each mention of it would be another read of the plan.
         thresholds = self._reader(spark, shape, "thresholds").select("t").scalar()
         frame = frame.withColumn(_LIMITS, thresholds if classes else thresholds[0])
@@ -284,12 +337,19 @@ class Gate:
         alike = self.policy.grouping.trivial and WEIGHT not in columns
         return weighted.observe(outside, *behind_gate(F.col(WEIGHT) if alike else None))
 
-    def _weighted(self, passing: DataFrame, columns: list[str], gates: list[str]) -> DataFrame:
-        weight = F.lit(float(SCALE)) / F.col(THRESHOLD)
+    def _weighted(
+        self, passing: DataFrame, columns: list[str], gates: list[str], weight: Column | None = None
+    ) -> DataFrame:
+        if weight is None:
+            weight = F.lit(float(SCALE)) / F.col(THRESHOLD)
         if WEIGHT in columns:
-            weight = weight * F.col(WEIGHT)
+            weight = chained(F.col(WEIGHT), weight)
         tagged = weight.alias(WEIGHT, metadata={GATES: [*gates, self.name]})
         return passing.select(*[quoted(c) for c in columns if c != WEIGHT], tagged)
+
+
+def _aims_at_accuracy(policy: Policy | None) -> TypeGuard[ConceptDriven]:
+    return isinstance(policy, ConceptDriven) and policy.accuracy is not None
 
 
 def _names(value: str | Sequence[str] | None) -> tuple[str, ...] | None:

@@ -29,6 +29,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headgate.errors import BadArgument
+from headgate.runtime import GateSpec
 from headgate.spark.guard_meter import guard_reports_in
 from headgate.spark.meter import reports_in
 from headgate.spark.session import is_connect
@@ -188,6 +189,8 @@ class ControlLoop:
             spec = self._specs.get(gate)
             if spec is None:
                 continue
+            if isinstance(spec, GateSpec):
+                report = spec.complete(report, reports)
             self._do(f"gate {gate!r}", partial(self._handle, spec, query, report))
 
     def _handle(self, spec: Spec, query: str, report: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import math
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -11,8 +13,19 @@ from pyspark.sql import functions as F
 
 from headgate.load import LoadSample
 from headgate.runtime import BatchReport
+from headgate.spark.cell_task import ABOUT
 
-__all__ = ["PREFIX", "before_gate", "behind_gate", "by_name", "metric_names", "reports_in", "sample_of"]
+__all__ = [
+    "PREFIX",
+    "before_gate",
+    "behind_draw",
+    "behind_gate",
+    "by_name",
+    "concept_name",
+    "metric_names",
+    "reports_in",
+    "sample_of",
+]
 
 #: Every metric of Headgate's begins so.
 PREFIX = "headgate."
@@ -23,8 +36,12 @@ def metric_names(gate: str) -> tuple[str, str]:
     return f"{PREFIX}{gate}.in", f"{PREFIX}{gate}.out"
 
 
-def before_gate(arrival: str | None, classes: list[Column]) -> list[Column]:
-    """Counted in front of the gate: rows, the oldest arrival, the rows of each class.
+#: The heaviest groups that a batch reports, and the counters that find them.
+_HEAVY, _COUNTERS = 200, 10_000
+
+
+def before_gate(arrival: str | None, classes: list[Column], group: Column | None = None) -> list[Column]:
+    """Counted in front of the gate: rows, the oldest arrival, the rows of each class, heavy groups.
 
     In front of everything that the gate does, and not between its decision and its filter: there it
     would cut Spark's generated code in two, and every row would be written out once more.
@@ -33,6 +50,9 @@ def before_gate(arrival: str | None, classes: list[Column]) -> list[Column]:
     if arrival is not None:
         columns.append(F.unix_micros(F.min(F.col(arrival))).alias("oldest"))
     columns += [F.count_if(c).alias(f"class_{i}") for i, c in enumerate(classes, start=1)]
+    if group is not None:
+        heavy = F.call_function("approx_top_k", group, F.lit(_HEAVY), F.lit(_COUNTERS))
+        columns.append(heavy.alias("heavy"))
     return columns
 
 
@@ -45,6 +65,26 @@ def behind_gate(weight: Column | None) -> list[Column]:
     if weight is not None:
         columns.append(F.max(weight).alias("weight"))
     return columns
+
+
+def concept_name(gate: str) -> str:
+    """The name under which Spark reports what the tasks of a drawing gate saw."""
+    return f"{PREFIX}{gate}.concept"
+
+
+def behind_draw(about: Column) -> list[Column]:
+    """The tasks' reports, one for each partition; the other rows have none."""
+    return [F.collect_list(about).alias("about")]
+
+
+def _concept_in(values: Mapping[str, Any] | None) -> tuple[int, int, float, tuple[float, ...]]:
+    """Strata, strata that yielded, mean deviation, and the curve, over all tasks."""
+    reports = [list(r) for r in (by_name(values).get("about") if values else None) or []]
+    if not reports:
+        return 0, 0, 0.0, ()
+    sums = [math.fsum(column) for column in zip(*reports, strict=True)]
+    cells, rows, yielded, spread = sums[: len(ABOUT)]
+    return int(cells), int(yielded), spread / rows if rows else 0.0, tuple(sums[len(ABOUT) :])
 
 
 def reports_in(progress: Mapping[str, Any]) -> dict[str, BatchReport]:
@@ -61,7 +101,8 @@ def reports_in(progress: Mapping[str, Any]) -> dict[str, BatchReport]:
         behind = metrics.get(f"{PREFIX}{gate}.out")
         if behind is None:
             continue
-        found[gate] = _report(progress, by_name(values), by_name(behind))
+        drawn = metrics.get(concept_name(gate))
+        found[gate] = _report(progress, by_name(values), by_name(behind), drawn)
     return found
 
 
@@ -74,20 +115,41 @@ def by_name(values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _report(
-    progress: Mapping[str, Any], values: Mapping[str, Any], behind: Mapping[str, Any]
+    progress: Mapping[str, Any],
+    values: Mapping[str, Any],
+    behind: Mapping[str, Any],
+    drawn: Mapping[str, Any] | None,
 ) -> BatchReport:
     sample, parts, offsets = sample_of(progress, values, kept=int(behind["kept"]))
     weight = behind.get("weight")
+    cells, yielded, deviation, curve = _concept_in(drawn)
     return BatchReport(
         query=str(progress["id"]),
         sample=sample,
         weight=None if weight is None else float(weight),
-        counts={
-            int(k.removeprefix("class_")): int(v) for k, v in values.items() if k.startswith("class_")
-        },
+        counts=_counts_in(values),
         parts_ms=parts,
         offsets=offsets,
+        cells=cells,
+        yielded=yielded,
+        deviation=deviation,
+        curve=curve,
+        present=_bytes(values.get("present")),
+        latest_us=values.get("latest"),
     )
+
+
+def _bytes(value: Any) -> bytes | None:
+    """Spark's JSON has binary values in base 64."""
+    return base64.b64decode(value) if isinstance(value, str) else value
+
+
+def _counts_in(values: Mapping[str, Any]) -> dict[int, int]:
+    """Rows by class, or by heavy group."""
+    if "heavy" in values:
+        pairs = [by_name(g) for g in values["heavy"] or []]
+        return {int(g["item"]): int(g["count"]) for g in pairs if g["item"] is not None}
+    return {int(k.removeprefix("class_")): int(v) for k, v in values.items() if k.startswith("class_")}
 
 
 def sample_of(

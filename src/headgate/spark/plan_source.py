@@ -12,12 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from headgate.plan import KEEP_ALL, Plan
+from headgate.spark.task_plan import TaskPlan, batch_of_task
 from headgate.store.folder import claim_json
-from headgate.store.plans import PinnedPlan, PlanStore
 
 __all__ = ["FORMAT", "PlanSource"]
 
@@ -59,17 +58,14 @@ class PlanReader(DataSourceReader):
             yield from exceptions.items()
 
     def _plan(self) -> Plan:
-        context = TaskContext.get()
-        query = context.getLocalProperty("sql.streaming.queryId") if context else None
-        batch = context.getLocalProperty("streaming.sql.batchId") if context else None
-        control = Path(self._options["control"])
-        if query is None or batch is None:
-            return self._trial(control)
-        try:
-            store = PlanStore(control, self._options["gate"], query)
-            return store.pin(int(batch), self._fallback, self._options["shape"]).plan
-        except Exception:  # whatever is wrong with the folder, the query goes on
-            return self._fallback().plan
+        running = batch_of_task()
+        given = self._options
+        if running is None:
+            return self._trial(Path(given["control"]))
+        lookup = TaskPlan(
+            given["control"], given["gate"], given["shape"], given["on_failure"], float(given["floor"])
+        )
+        return lookup.of(*running)
 
     @staticmethod
     def _trial(control: Path) -> Plan:
@@ -80,20 +76,3 @@ class PlanReader(DataSourceReader):
         claim_json(trial, {})
         trial.unlink()
         return KEEP_ALL
-
-    def _fallback(self) -> PinnedPlan:
-        if self._options["on_failure"] == "closed":
-            return PinnedPlan(Plan(self._floor()), "fail-closed")
-        return PinnedPlan(KEEP_ALL, "fail-open")
-
-    def _floor(self) -> float:
-        """The floor that people set, if the folder can be read; else the one given at the call.
-
-        Only a failure reads the settings: a batch whose plan is there has no need of them.
-        """
-        try:
-            from headgate.store.settings_file import SettingsFile
-
-            return SettingsFile(Path(self._options["control"]), self._options["gate"]).effective().floor
-        except Exception:
-            return float(self._options["floor"])

@@ -13,15 +13,19 @@ from pyspark.sql import functions as F
 
 from headgate.errors import BadArgument
 from headgate.plan import Plan, threshold
+from headgate.spark.cell_task import Known
+from headgate.spark.cells import DRAWN, CellShape
 from headgate.spark.identity import group_key, row_hash
 from headgate.store.folder import read_json, write_json
 
-__all__ = ["THRESHOLD", "WEIGHT", "GateShape", "Limits", "quoted", "quoted_name"]
+__all__ = ["SCRATCH", "THRESHOLD", "WEIGHT", "GateShape", "Limits", "quoted", "quoted_name"]
 
 #: The column that gates and guards add: the number of arrived rows that a kept row stands for.
 WEIGHT = "_weight"
 #: Scratch column: the row is kept if its hash is below this.
 THRESHOLD = "_headgate_threshold"
+#: Columns that judging adds.
+SCRATCH = (THRESHOLD, DRAWN)
 _KEY = "_headgate_key"
 _LIMIT = "_headgate_limit"
 
@@ -55,11 +59,19 @@ class GateShape:
     seed: int
     columns: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
+    #: How rows are drawn by their own batch's groups; None where a plan decides alone.
+    cells: CellShape | None = None
+
+    def _json(self) -> dict[str, Any]:
+        value = asdict(self)
+        if self.cells is None:
+            del value["cells"]
+        return value
 
     @property
     def digest(self) -> str:
         """Twelve hexadecimal digits that name this shape."""
-        text = json.dumps(asdict(self), sort_keys=True)
+        text = json.dumps(self._json(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @staticmethod
@@ -68,7 +80,7 @@ class GateShape:
 
     def save(self, control: Path, gate: str) -> None:
         """Keep it beside the gate's plans, and beside the shapes that the gate had before."""
-        write_json(self._path(control, gate, self.digest), asdict(self))
+        write_json(self._path(control, gate, self.digest), self._json())
 
     @classmethod
     def load(cls, control: Path, gate: str, digest: str) -> GateShape:
@@ -85,6 +97,7 @@ class GateShape:
             seed=int(value["seed"]),
             columns=tuple(value["columns"]),
             classes=tuple(value["classes"]),
+            cells=None if value.get("cells") is None else CellShape.from_json(value["cells"]),
         )
 
     def class_columns(self) -> list[Column]:
@@ -112,6 +125,19 @@ class GateShape:
         if self.columns and exceptions:
             groups = spark.createDataFrame(list(exceptions.items()), "k bigint, t bigint")
         return self.limited(frame, Limits(F.lit(default), classes, groups))
+
+    def judged(
+        self, spark: SparkSession, frame: DataFrame, plan: Plan, batch: int
+    ) -> tuple[DataFrame, Column]:
+        """The rows of one batch with what judges them beside them, and whether a row is kept.
+
+        The scratch columns are `SCRATCH`; what they hold differs between kinds of gates.
+        """
+        if self.cells is not None:
+            drawn = self.cells.drawn(frame, self.identity, self.seed, Known(plan, batch))
+            return drawn, F.col(DRAWN)["w"] > 0
+        limited = self.limited_by(spark, frame, plan)
+        return limited, self.passes(limited)
 
     def passes(self, limited: DataFrame) -> Column:
         """Whether a row of a limited frame is kept: true or false, never null."""

@@ -1,0 +1,191 @@
+"""Inside a Python worker: count the strata of a partition, then draw from each. Two columns see Python.
+
+A scalar Arrow function gets the stratum's key and the row's hash and gives the row's weight back; the
+rows themselves stay in Spark, in a queue that spills. That is faster than `mapInArrow` with the rows in
+it, and the wider they are the more so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headgate.concept.accuracy import Accuracy
+from headgate.concept.draw import draw_fixed, toss_coins
+from headgate.concept.key_filter import KeyFilter
+from headgate.concept.level import Rule, grid, level_for
+from headgate.plan import Plan
+from headgate.sketches.hashing import mix64, mix64_array
+from headgate.spark.task_plan import TaskPlan, batch_of_task
+
+__all__ = ["ABOUT", "RETURNS", "Cells", "Known", "Pinned", "Sampling", "weigher"]
+
+#: The weight of a row (0: shed), and on one row of each task what the task saw.
+RETURNS = "w double, about array<double>"
+#: What a task reports: strata, rows, strata that keep no row, deviation times rows; then the curve.
+ABOUT = ("cells", "rows", "yielded", "deviation")
+
+Arrays = tuple[pa.Array, ...]
+
+
+@dataclass(frozen=True)
+class Known:
+    """A plan that is known beforehand, and the batch that it is for: a backfill's, or a fixed rate's."""
+
+    plan: Plan
+    batch: int = 0
+
+    def here(self) -> tuple[Plan, int]:
+        """Plan and batch."""
+        return self.plan, self.batch
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """The plan of the running batch, pinned on first use."""
+
+    lookup: TaskPlan
+
+    def here(self) -> tuple[Plan, int]:
+        """Plan and batch."""
+        running = batch_of_task()
+        if running is None:
+            raise RuntimeError("a planned gate runs in a micro-batch")
+        return self.lookup.of(*running), running[1]
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a batch is drawn from, besides its plan."""
+
+    rule: str
+    least: int
+    overflow: str
+    draw: str
+    seed: int
+    #: The columns after key and hash: a value, and a time in microseconds.
+    valued: bool = False
+    timed: bool = False
+    #: Whether a last column has the group's number among those of a `KeyFilter`.
+    meeting: bool = False
+    accuracy: Accuracy | None = None
+    pane_us: int = 0
+    window_us: int = 0
+
+
+class Cells:
+    """The strata of one partition: numbers for their keys, and what must be known of each."""
+
+    def __init__(self, sampling: Sampling, columns: list[Arrays]) -> None:
+        self._sampling = sampling
+        keys = pa.chunked_array([c[0] for c in columns]).dictionary_encode()
+        whole = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
+        if isinstance(whole, pa.ChunkedArray):  # several chunks share one dictionary by now
+            whole = pa.concat_arrays(whole.unify_dictionaries().chunks)
+        self.codes: npt.NDArray[np.integer] = whole.indices.to_numpy(zero_copy_only=False)
+        self.keys = whole.dictionary.to_numpy(zero_copy_only=False)
+        self.hashes = _joined(columns, 1)
+        self.sizes = np.bincount(self.codes, minlength=len(self.keys)).astype(np.int64)
+        self.means = self.deviations = np.zeros(len(self.keys))
+        if sampling.valued:
+            self._measure(_joined(columns, 2).astype(np.float64))
+        self._bits = np.zeros(len(self.keys), np.int64)
+        if sampling.meeting:
+            self._bits[self.codes] = _joined(columns, -1)
+        times = _joined(columns, 2 + sampling.valued) if sampling.timed else None
+        self.part = self._part(times)
+
+    def _measure(self, values: npt.NDArray[np.float64]) -> None:
+        """Mean and standard deviation of each stratum's values; nulls and NaN are passed over."""
+        there = ~np.isnan(values)
+        codes, known = self.codes[there], values[there]
+        numbers = np.maximum(np.bincount(codes, minlength=len(self.keys)), 1)
+        self.means = np.bincount(codes, known, len(self.keys)) / numbers
+        squares = np.bincount(codes, np.square(known - self.means[codes]), len(self.keys))
+        self.deviations = np.sqrt(squares / np.maximum(numbers - 1, 1))
+
+    def _part(self, times: npt.NDArray[np.int64] | None) -> npt.NDArray[np.float64]:
+        """How much of its window each stratum is, in event time: a batch brings a part of a pane."""
+        given = self._sampling
+        if times is None or given.pane_us == 0 or not len(times):
+            return np.ones(len(self.keys))
+        first, last = int(times.min()), int(times.max())
+        pane = np.zeros(len(self.keys), np.int64)
+        pane[self.codes] = times // given.pane_us * given.pane_us
+        covered = np.minimum(last, pane + given.pane_us) - np.maximum(first, pane)
+        return np.clip(covered / given.window_us, 1e-4, given.pane_us / given.window_us)
+
+    def decide(self, plan: Plan, batch: int) -> tuple[npt.NDArray[np.float64], list[float]]:
+        """Every row's weight, and what to report."""
+        given = self._sampling
+        reference = self._reference() if plan.level is None else plan.reference
+        rule = Rule(given.rule, given.least, given.overflow, reference)
+        needs = None
+        if given.accuracy is not None:
+            needs = given.accuracy.needs(self.sizes, self.means, self.deviations, self.part)
+        shares = rule.shares(self.sizes, self.deviations, needs)
+        if given.meeting and plan.present is not None:
+            shares = shares * KeyFilter.from_text(plan.present).holds(self._bits)
+        curve = rule.curve(self.sizes, shares)
+        if plan.keeps_everything:
+            return np.ones(len(self.codes)), self._about(self.sizes, curve)
+        level = plan.level
+        if level is None:
+            level = level_for(plan.default * len(self.codes), grid(rule.name), curve)
+        quotas = rule.quotas(level, self.sizes, shares, self._dice(batch))
+        draw = draw_fixed if given.draw == "fixed" else toss_coins
+        weights = draw(self.codes, self.hashes, self.sizes, quotas)
+        return weights, self._about(quotas, curve)
+
+    def _reference(self) -> float:
+        """What the driver will take for a reference, as far as this partition can tell."""
+        if self._sampling.rule == "congress" and len(self.keys):
+            return len(self.codes) / len(self.keys)
+        spread = float((self.deviations * self.sizes).sum()) / max(1, len(self.codes))
+        return spread if self._sampling.rule == "neyman" and spread > 0 else 1.0
+
+    def _dice(self, batch: int) -> npt.NDArray[np.float64]:
+        """A number in [0, 1) for each stratum and batch, the same in every process."""
+        salt = np.uint64(mix64(self._sampling.seed ^ mix64(batch)))
+        mixed = mix64_array(self.keys.astype(np.int64).view(np.uint64) ^ salt)
+        return np.asarray((mixed >> np.uint64(11)) * 2.0**-53)
+
+    def _about(self, quotas: npt.NDArray[np.int64], curve: npt.NDArray[np.float64]) -> list[float]:
+        yielded = int(((quotas == 0) & (self.sizes > 0)).sum())
+        spread = float((self.deviations * self.sizes).sum())
+        return [float(len(self.keys)), float(len(self.codes)), float(yielded), spread, *curve.tolist()]
+
+
+def _joined(columns: list[Arrays], index: int) -> npt.NDArray[Any]:
+    return np.concatenate([c[index].to_numpy(zero_copy_only=False) for c in columns])
+
+
+def weigher(sampling: Sampling, plans: Known | Pinned) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """The function that Spark calls once a partition, with its Arrow batches in order."""
+
+    def weigh(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        columns = list(batches)
+        if not columns:
+            return
+        plan, batch = plans.here()
+        weights, about = Cells(sampling, columns).decide(plan, batch)
+        at = 0
+        for part in columns:
+            rows = len(part[0])
+            yield _result(weights[at : at + rows], about if at == 0 and rows else None)
+            at += rows
+
+    return weigh
+
+
+def _result(weights: npt.NDArray[np.float64], about: list[float] | None) -> pa.Array:
+    kind = pa.list_(pa.float64())
+    said = pa.nulls(len(weights), kind)
+    if about is not None:
+        said = pa.concat_arrays([pa.array([about], kind), pa.nulls(len(weights) - 1, kind)])
+    return pa.StructArray.from_arrays([pa.array(weights), said], names=["w", "about"])

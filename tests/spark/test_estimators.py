@@ -1,0 +1,463 @@
+"""The estimators equal their slow twins and the textbook, in batch and in streams; bad use is told."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from headgate.errors import BadArgument
+from headgate.spark import estimators as hg
+from headgate.spark import not_estimable
+from headgate.spark.gate import gate
+from headgate.spark.student import t_quantile, t_sql
+from headgate.spark.weights import MOST, UNIT, chained, counted, counted_column, is_counted
+from tests.spark import naive_estimates as naive
+
+SCHEMA = "g int, y double, b double, _weight double"
+
+
+def is_odd(weight: float) -> bool:
+    return naive.kind(weight) == "counted"
+
+
+# ---------------------------------------------------------------- the convention
+
+
+@given(st.integers(1, 10**9), st.integers(1, 10**6))
+def test_a_counted_weight_is_odd_and_hardly_moved(rows: int, kept: int) -> None:
+    weight = max(rows, kept) / kept
+    (made,) = counted([weight])
+    assert made >= 1.0
+    assert abs(made - weight) <= UNIT
+    assert counted([made])[0] == made
+    assert is_odd(made) == (1.0 < weight < MOST)
+
+
+@given(st.one_of(st.floats(0.001, 1.0), st.integers(1, 1000).map(lambda n: n / 1000)))
+def test_a_coins_weight_is_not(rate: float) -> None:
+    # One double in 2^23 near 1000 is odd by chance; `coin_column` is there for those.
+    weight = 1.0 / rate
+    if is_odd(weight):
+        assert weight * 2**21 == round(weight * 2**21)
+    else:
+        assert weight == 1.0 or not is_odd(weight)
+
+
+def test_rates_that_people_write_are_coins(spark: SparkSession) -> None:
+    rates = [0.1, 1 / 3, 0.02, 0.05, 0.7, 1 / 7, 1.0, *(2.0**-k for k in range(30))]
+    coins = [1.0 / rate for rate in rates] + [1e9, 123456.5]
+    made = [1.5, 10 / 3, 4.0, 1.0000001, 1e6, 1234.5678]
+    rows = [(w, False) for w in coins] + [(float(w), True) for w in counted(made)]
+    frame = spark.createDataFrame(rows, "w double, expected boolean")
+    found = frame.select("w", "expected", is_counted(F.col("w")).alias("found")).collect()
+    assert [r.w for r in found if r.found != r.expected] == []
+    assert [is_odd(w) for w, _ in rows] == [expected for _, expected in rows]
+    # From here on nothing is counted.
+    assert counted([MOST, 1e9]).tolist() == [MOST, 1e9]
+
+
+def test_counted_weights_are_made_natively_too(spark: SparkSession) -> None:
+    rng = np.random.default_rng(3)
+    weights = np.concatenate([[1.0, 2.0, MOST, 1e9], 1.0 / rng.uniform(1e-6, 1.0, 500)])
+    frame = spark.createDataFrame([(float(w),) for w in weights], "w double")
+    made = [r.c for r in frame.select(counted_column(F.col("w")).alias("c")).collect()]
+    assert made == counted(weights).tolist()
+
+
+def test_the_weight_behind_two_gates_is_a_coins(spark: SparkSession) -> None:
+    odd = float(counted([2.5])[0])
+    pairs = [(odd, 1.0), (1.0, odd), (odd, 3.0), (odd, odd), (2.0, 5.0)]
+    frame = spark.createDataFrame(pairs, "a double, b double")
+    product = chained(F.col("a"), F.col("b"))
+    found = frame.select(product.alias("w"), is_counted(product).alias("c")).collect()
+    assert [r.c for r in found] == [True, True, False, False, False]
+    assert [r.w for r in found] == pytest.approx([a * b for a, b in pairs], rel=1e-15)
+    assert is_odd(3.0 * odd)  # the plain product would have passed for a counted weight
+
+
+def test_weights_below_one_are_refused() -> None:
+    with pytest.raises(BadArgument, match=r"0\.5 is not a number from 1 on"):
+        counted([2.0, 0.5])
+
+
+# ---------------------------------------------------------------- Student's t
+
+#: Degrees of freedom -> two-sided quantiles at 90, 95 and 99 %, from printed tables.
+TABLE = {
+    1: (6.3138, 12.7062, 63.6567), 2: (2.9200, 4.3027, 9.9248), 3: (2.3534, 3.1824, 5.8409),
+    5: (2.0150, 2.5706, 4.0321), 10: (1.8125, 2.2281, 3.1693), 20: (1.7247, 2.0860, 2.8453),
+    30: (1.6973, 2.0423, 2.7500), 31: (1.6955, 2.0395, 2.7440), 40: (1.6839, 2.0211, 2.7045),
+    60: (1.6706, 2.0003, 2.6603), 120: (1.6577, 1.9799, 2.6174), 10**9: (1.6449, 1.9600, 2.5758),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("column", "confidence"), enumerate((0.9, 0.95, 0.99)))
+def test_t_is_the_tables(spark: SparkSession, column: int, confidence: float) -> None:
+    true = {n: row[column] for n, row in TABLE.items()}
+    assert [t_quantile(n, confidence) for n in true if n < 200] == pytest.approx(
+        [q for n, q in true.items() if n < 200], abs=6e-5
+    )
+    frame = spark.createDataFrame([(float(n),) for n in true], "n double")
+    found = [r.t for r in frame.select(F.expr(t_sql("n", confidence)).alias("t")).collect()]
+    assert found == pytest.approx(list(true.values()), abs=6e-5)
+
+
+def test_t_between_whole_numbers_falls_steadily(spark: SparkSession) -> None:
+    frame = spark.range(1, 5000).selectExpr("id / 100D n")
+    found = np.array([r.t for r in frame.select(F.expr(t_sql("n", 0.95)).alias("t")).collect()])
+    assert (np.diff(found)[100:] < 0).all()
+    assert found[:100] == pytest.approx(12.7062, abs=1e-4)  # below one degree of freedom it is one
+
+
+# ---------------------------------------------------------------- twins
+
+
+def strata(rng: np.random.Generator, kind: str) -> tuple[list[float | None], list[float]]:
+    """Values and weights of one group."""
+    n = int(rng.integers(1, 40))
+    values: list[float | None] = [float(x) for x in rng.normal(10.0, 4.0, n)]
+    if rng.random() < 0.3:
+        values = [None if rng.random() < 0.2 else x for x in values]
+    made = {
+        "kept": lambda: np.ones(n),
+        "coin": lambda: np.full(n, 1.0 / rng.uniform(0.02, 0.9)),
+        "counted": lambda: counted(np.full(n, (n + int(rng.integers(0, 500))) / n)),
+        "cut": lambda: counted(np.full(n, 7.123)),
+        "coins": lambda: 1.0 / rng.uniform(0.02, 1.0, n),
+    }
+    return values, [float(w) for w in made[kind]()]
+
+
+@pytest.fixture(scope="module")
+def groups(spark: SparkSession) -> tuple[Any, dict[int, Any]]:
+    """Groups of every mixture, and Spark's frame of them."""
+    rng = np.random.default_rng(11)
+    kinds = ("kept", "coin", "counted", "cut", "coins")
+    mixtures = [[a] for a in kinds] * 8 + [[a, b] for a in kinds for b in kinds] + [list(kinds)] * 3
+    made: dict[int, Any] = {}
+    for g, mixture in enumerate(mixtures):
+        y: list[float | None] = []
+        w: list[float] = []
+        for part in mixture:
+            values, weights = strata(rng, part)
+            y, w = y + values, w + weights
+        made[g] = (y, [float(x) for x in rng.uniform(0.5, 2.0, len(y))], w)
+    made[len(made)] = ([1.0], [1.0], [10.0])
+    made[len(made)] = ([1.0, 2.0], [1.0, 1.0], [1.0, 10.0])
+    made[len(made)] = ([None, None], [1.0, 1.0], [3.0, 10.0])
+    rows = [(g, *row) for g, columns in made.items() for row in zip(*columns, strict=True)]
+    return spark.createDataFrame(rows, SCHEMA).repartition(3), made
+
+
+def agrees(found: Any, twin: naive.Estimate, what: object) -> None:
+    for field, expected in twin.items():
+        value = found[field]
+        assert (value is None) == (expected is None), (what, field, value, expected)
+        if expected is not None:
+            assert value == pytest.approx(expected, rel=1e-7, abs=1e-9), (what, field)
+
+
+def test_every_estimator_equals_its_twin(groups: tuple[Any, dict[int, Any]]) -> None:
+    frame, made = groups
+    result = frame.groupBy("g").agg(
+        hg.mean("y").alias("mean"),
+        hg.sum("y").alias("sum"),
+        hg.count().alias("count"),
+        hg.ratio("y", F.col("b")).alias("ratio"),
+        hg.median("y").alias("median"),
+        hg.quantile("y", 0.8, confidence=0.9).alias("quantile"),
+        hg.mean("y", confidence=0.5).alias("half"),
+    )
+    found = {row.g: row for row in result.collect()}
+    assert found.keys() == made.keys()
+    for g, (y, b, w) in made.items():
+        agrees(found[g]["mean"], naive.mean(y, w), ("mean", g))
+        agrees(found[g]["half"], naive.mean(y, w, 0.5), ("half", g))
+        agrees(found[g]["sum"], naive.total(y, w), ("sum", g))
+        agrees(found[g]["count"], naive.count(w), ("count", g))
+        agrees(found[g]["ratio"], naive.ratio(y, b, w), ("ratio", g))
+        agrees(found[g]["median"], naive.quantile(y, w, 0.5), ("median", g))
+        agrees(found[g]["quantile"], naive.quantile(y, w, 0.8, 0.9), ("quantile", g))
+
+
+def test_one_stratum_gives_the_textbooks_error(spark: SparkSession) -> None:
+    """Cochran: (1 - f) s²/n for the mean, N² times that for the sum, f (1 - f) ... of a share."""
+    rng = np.random.default_rng(5)
+    population, n = 800, 40
+    y = rng.gamma(3.0, 2.0, n)
+    (w,) = counted([population / n])
+    frame = spark.createDataFrame([(1, float(v), 1.0, float(w)) for v in y], SCHEMA)
+    row = frame.agg(
+        hg.mean("y").alias("m"), hg.sum("y").alias("s"), hg.count().alias("c"),
+        hg.count(F.when(F.col("y") > 5, 1)).alias("x"),
+    ).first()  # fmt: skip
+    assert row is not None
+    error = math.sqrt((1 - n / population) * y.var(ddof=1) / n)
+    assert row.m.stderr == pytest.approx(error, rel=1e-6)
+    assert row.m.high - row.m.estimate == pytest.approx(t_quantile(n - 1, 0.95) * error, rel=1e-5)
+    assert row.s.stderr == pytest.approx(population * error, rel=1e-6)
+    assert (row.c.estimate, row.c.stderr, row.c.low, row.c.high) == (
+        population,
+        0.0,
+        population,
+        population,
+    )
+    p = (y > 5).mean()
+    assert row.x.estimate == pytest.approx(population * p, rel=1e-6)
+    share = math.sqrt((1 - n / population) * p * (1 - p) / (n - 1))
+    assert row.x.stderr == pytest.approx(population * share, rel=1e-6)
+    assert row.x.low < row.x.estimate < row.x.high <= population
+
+
+@pytest.mark.parametrize(("centre", "spread"), [(1e6, 1.0), (1e9, 1e-1), (-1e6, 1e-3), (1e12, 1.0)])
+def test_large_values_of_small_spread_keep_their_error(
+    spark: SparkSession, centre: float, spread: float
+) -> None:
+    rng = np.random.default_rng(17)
+    y = [float(v) for v in centre + spread * rng.normal(size=500)]
+    w = [float(v) for v in np.where(np.arange(500) % 3 == 0, 4.0, 1 / 0.3)]
+    frame = spark.createDataFrame([(1, a, 1.0, b) for a, b in zip(y, w, strict=True)], SCHEMA)
+    row = frame.repartition(4).agg(hg.mean("y").alias("m")).first()
+    assert row is not None
+    shifted = naive.mean([v - centre for v in y], w)
+    assert row.m.stderr == pytest.approx(shifted["stderr"], rel=1e-4)
+    same = spark.createDataFrame([(1, 0.1, 1.0, 4.0)] * 99, SCHEMA).agg(hg.mean("y").alias("m")).first()
+    assert same is not None
+    assert (same.m.estimate, same.m.stderr) == (0.1, 0.0)
+
+
+# ---------------------------------------------------------------- nulls, nothing, everything
+
+
+def test_without_rows_there_is_no_estimate(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([], SCHEMA)
+    row = frame.agg(
+        hg.mean("y"), hg.sum("y"), hg.ratio("y", "b"), hg.median("y"), hg.quantile("y", 0.9),
+        hg.count().alias("c"),
+    ).first()  # fmt: skip
+    assert row is not None
+    nothing = {"estimate": None, "stderr": None, "low": None, "high": None, "rows": 0, "share": None}
+    for name in ("mean(y)", "sum(y)", "ratio(y, b)", "median(y)", "quantile(y, 0.9)"):
+        assert row[name].asDict() == nothing, name
+    assert row.c.asDict() == nothing | {"estimate": 0.0}
+
+
+def test_what_was_never_shed_is_exact_and_sparks(spark: SparkSession) -> None:
+    rng = np.random.default_rng(23)
+    rows = [(1, float(v), 2.0, None if i % 2 else 1.0) for i, v in enumerate(rng.normal(size=501))]
+    rows += [(1, None, 1.0, 1.0)] * 9
+    plain = [F.avg("y"), F.sum("y"), F.count("y"), F.median("y"), F.count(F.lit(1))]
+    ours = [hg.mean("y"), hg.sum("y"), hg.count("y"), hg.median("y"), hg.count()]
+    row = spark.createDataFrame(rows, SCHEMA).coalesce(1).agg(*plain, *ours).first()
+    assert row is not None
+    for expected, found in zip(row[:5], row[5:], strict=True):
+        assert found.estimate == found.low == found.high == expected
+        assert (found.stderr, found.share) == (0.0, 1.0)
+    assert [found.rows for found in row[5:]] == [501, 501, 501, 501, 510]
+
+
+def test_nulls_are_skipped_and_counted_apart(spark: SparkSession) -> None:
+    rows = [(1, 5.0 if i < 30 else None, 1.0, 4.0) for i in range(40)]
+    frame = spark.createDataFrame(rows, SCHEMA)
+    row = frame.agg(hg.mean("y").alias("m"), hg.count("y").alias("y"), hg.count("*").alias("c")).first()
+    assert row is not None
+    assert (row.m.estimate, row.m.rows, row.m.share) == (5.0, 30, 0.25)
+    assert (row.y.estimate, row.y.rows) == (120.0, 30)
+    assert (row.c.estimate, row.c.rows) == (160.0, 40)
+
+
+def test_none_seen_does_not_mean_none_there(spark: SparkSession) -> None:
+    coins = spark.createDataFrame([(1, None, 1.0, 4.0)] * 50, SCHEMA)
+    draw = spark.createDataFrame([(1, None, 1.0, float(counted([4.0])[0]))] * 50, SCHEMA)
+    for frame in (coins, draw):
+        row = frame.agg(hg.count("y").alias("c")).first()
+        assert row is not None
+        assert (row.c.estimate, row.c.low, row.c.rows) == (0.0, 0.0, 0)
+        assert 8.0 < row.c.high < 12.0  # about three rows at the rate of one in four
+    row = draw.agg(hg.count("b").alias("c")).first()
+    assert row is not None
+    assert row.c.high == row.c.estimate == 200.0
+    assert 180.0 < row.c.low < 192.0
+
+
+def test_cut_strata_are_taken_for_coins(spark: SparkSession) -> None:
+    """Seven of ten rows of a stratum of 47: what lies behind a filter has no exact count."""
+    (w,) = counted([4.7])
+    rows = [(1, 5.0, 1.0, float(w))] * 10
+    whole = spark.createDataFrame(rows, SCHEMA).agg(hg.count().alias("c")).first()
+    cut = (
+        spark.createDataFrame(rows[:7], SCHEMA)
+        .agg(hg.count().alias("c"), hg.sum("y").alias("s"))
+        .first()
+    )
+    assert whole is not None
+    assert cut is not None
+    assert (whole.c.estimate, whole.c.stderr) == (47.0, 0.0)
+    assert cut.c.estimate == pytest.approx(32.9)
+    assert cut.c.stderr == pytest.approx(math.sqrt(7 * 4.7 * 3.7), rel=1e-5)
+    assert cut.s.stderr == pytest.approx(5.0 * math.sqrt(7 * 4.7 * 3.7), rel=1e-5)
+
+
+def test_names_and_types(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(1, 2.0, 1.0, 1.0)], SCHEMA)
+    result = frame.groupBy("g").agg(
+        hg.mean("y"), hg.count(), hg.sum(F.col("y")), hg.mean(F.col("b")).alias("x")
+    )
+    assert result.columns == ["g", "mean(y)", "count", "sum(y)", "x"]
+    kind = "struct<estimate:double,stderr:double,low:double,high:double,rows:bigint,share:double>"
+    assert {field.dataType.simpleString() for field in result.schema.fields[1:]} == {kind}
+    read = result.select("x.estimate", F.col("mean(y)")["high"]).first()
+    assert read is not None
+    assert tuple(read) == (1.0, 2.0)
+
+
+def test_booleans_and_other_weights(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(i % 4 == 0, 2.0) for i in range(40)], "vip boolean, w double")
+    row = frame.agg(
+        hg.mean("vip", weight="w").alias("m"), hg.count(weight=F.col("w") * 2).alias("c")
+    ).first()
+    assert row is not None
+    assert (row.m.estimate, row.c.estimate) == (0.25, 160.0)
+
+
+# ---------------------------------------------------------------- gates and streams
+
+
+def test_behind_two_gates(spark: SparkSession) -> None:
+    frame = spark.range(40_000).selectExpr("id", "id % 100 y", "cast(id % 5 as string) route")
+    calm = frame.transform(gate("one", rate=0.5)).transform(gate("two", rate=0.3, keep="route = '0'"))
+    rows = calm.groupBy("route").agg(
+        hg.mean("y").alias("m"), hg.count().alias("c"), hg.sum("y").alias("s")
+    )
+    found = rows.collect()
+    assert len(found) == 5
+    for row in found:
+        for one, truth in ((row.m, 47.5 + int(row.route)), (row.c, 8000.0)):
+            assert abs(one.estimate - truth) < 4.0 * one.stderr
+        assert abs(row.s.estimate - 8000.0 * (47.5 + int(row.route))) < 4.0 * row.s.stderr
+        assert row.c.share == pytest.approx(0.5 if row.route == "0" else 0.15, rel=0.1)
+
+
+@pytest.mark.parametrize("mode", ["append", "update"])
+def test_a_stream_gives_what_the_batch_gives(
+    mode: str, file_stream: Callable[..., Any], run_all: Callable[..., list[Any]]
+) -> None:
+    source = file_stream("id bigint, at timestamp, route string, fare double")
+    start = datetime(2030, 1, 1)
+    for batch in range(3):
+        rows = [(i, start + timedelta(minutes=20 * batch, seconds=3 * i)) for i in range(400)]
+        source.add(
+            [
+                {
+                    "id": 1000 * batch + i,
+                    "at": at.isoformat() + "Z",
+                    "route": f"r{i % 2}",
+                    "fare": i % 37,
+                }
+                for i, at in rows
+            ]
+        )
+    source.add(
+        [{"id": 9999, "at": (start + timedelta(hours=9)).isoformat() + "Z", "route": "r0", "fare": 1.0}]
+    )
+
+    def estimated(frame: Any) -> Any:
+        calm = frame.transform(gate("calm", rate=0.4, keep="route = 'r1'"))
+        windows = F.window("at", "30 minutes", "10 minutes").alias("window")
+        return calm.groupBy(windows, "route").agg(
+            hg.mean("fare").alias("mean"), hg.count().alias("count"), hg.sum("fare").alias("sum"),
+            hg.ratio("fare", "id").alias("ratio"), hg.median("fare").alias("median"),
+        )  # fmt: skip
+
+    expected = {(r.window.start, r.route): r for r in estimated(source.batch()).collect()}
+    found = {
+        (r.window.start, r.route): r
+        for r in run_all(estimated(source.frame().withWatermark("at", "1 minute")), mode)
+    }
+    assert len(found) >= 16
+    assert mode == "append" or found.keys() == expected.keys()
+    for key, row in found.items():
+        assert row.count.rows if callable(row.count) is False else row["count"].rows
+        for name in ("mean", "count", "sum", "ratio", "median"):
+            agrees(row[name], expected[key][name].asDict(), (key, name))
+    assert {row["count"].share for key, row in found.items() if key[1] == "r1"} == {1.0}
+    assert all(
+        0.2 < row["count"].share < 0.6
+        for key, row in found.items()
+        if key[1] == "r0" and row["count"].rows > 30
+    )
+
+
+CONNECT = """
+from pyspark.sql import SparkSession, functions as F
+from headgate.spark import estimators as hg
+spark = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2").getOrCreate()
+assert type(spark).__module__.startswith("pyspark.sql.connect."), type(spark)
+frame = spark.range(1000).selectExpr("id % 2 g", "double(id) y", "IF(id % 2 = 0, 1.0D, 2.5D) _weight")
+result = frame.groupBy("g").agg(
+    hg.mean("y"), hg.sum(F.col("y") + 1), hg.count(), hg.count("y"), hg.ratio("y", "g"), hg.median("y"))
+print(sorted((r[0], r[1].estimate, round(r[1].stderr, 3), r[3].estimate, r[6].estimate) for r in result.collect()))
+print(result.columns[1])
+spark.stop()
+"""
+
+
+def test_over_connect(tmp_path: Any) -> None:
+    pytest.importorskip("grpc", reason="pip install 'headgate[connect]'")
+    script = tmp_path / "script.py"
+    script.write_text(CONNECT)
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=400, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    rows, name = done.stdout.strip().splitlines()[-2:]
+    assert rows == "[(0, 499.0, 0.0, 500.0, 499.0), (1, 500.0, 10.009, 1250.0, 500.0)]"
+    assert name == "mean(y)"
+
+
+# ---------------------------------------------------------------- bad use
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, 95, -0.1, float("nan"), True, "0.95"])
+def test_a_confidence_is_between_0_and_1(confidence: Any) -> None:
+    for make in (hg.mean, hg.sum, hg.count, hg.median):
+        with pytest.raises(BadArgument, match="confidence"):
+            make("fare", confidence=confidence)
+    with pytest.raises(BadArgument, match="confidence"):
+        hg.ratio("a", "b", confidence=confidence)
+
+
+@pytest.mark.parametrize("p", [0, 1, 50, -0.5, None, True])
+def test_a_quantile_is_between_0_and_1(p: Any) -> None:
+    with pytest.raises(BadArgument, match="between 0 and 1"):
+        hg.quantile("fare", p)
+
+
+@pytest.mark.parametrize("column", [3, None, "", ["fare"]])
+def test_a_column_is_a_name_or_a_column(column: Any) -> None:
+    with pytest.raises(BadArgument, match="give a column's name or a Column"):
+        hg.mean(column)
+
+
+def test_a_missing_weight_is_named(spark: SparkSession) -> None:
+    from pyspark.errors import AnalysisException
+
+    with pytest.raises(AnalysisException, match="_weight"):
+        spark.range(3).agg(hg.mean("id"))
+
+
+@pytest.mark.parametrize("name", not_estimable.__all__)
+def test_what_a_sample_does_not_tell_is_refused(name: str) -> None:
+    with pytest.raises(BadArgument, match=rf"hg\.{name} does not exist: .*(F\.|hg\.)"):
+        getattr(not_estimable, name)("fare")
