@@ -69,6 +69,8 @@ class BatchReport:
     #: standard deviation, and the rows that each level of the rule's grid would have kept.
     cells: int = 0
     yielded: int = 0
+    #: The largest of those that kept no row, by label, with their rows.
+    yielded_groups: Mapping[str, int] = field(default_factory=dict)
     deviation: float = 0.0
     curve: tuple[float, ...] = ()
     #: In front of a join: the groups of this batch as a bitmap, the latest event time in microseconds,
@@ -284,9 +286,14 @@ class GateRun:
             delay_s=sample.delay_s,
             backlog=sample.backlog,
             offsets=list(report.offsets),
-            groups={str(k): n for k, n in report.counts.items() if self.spec.policy.grouping.classes},
+            groups=self._groups(report),
             measures=_measures(report, plan),
         )
+
+    def _groups(self, report: BatchReport) -> dict[str, int]:
+        if self.spec.policy.grouping.classes:
+            return {str(k): n for k, n in report.counts.items()}
+        return {f"yielded {label}": n for label, n in report.yielded_groups.items()}
 
     def _plan_of(self, report: BatchReport) -> tuple[Plan, str]:
         """The plan that the batch was pinned to, if it is the one that its rows really met."""

@@ -29,15 +29,20 @@ def main(folder: Path) -> None:
         frame, lambda row: (row.id, row.route), schema="id bigint, route string", key="route",
         arrival="at", target=hg.average("1 hour"), name="third", control=control,
     )  # fmt: skip
+    for name, counts, rate in (("fourth", "batch", 0.5), ("fifth", "history", 0.9)):
+        drawn = hg.ConceptDriven("route", counts=counts, overflow="smallest")
+        frame = frame.transform(hg.gate(name, rate=rate, policy=drawn, control=control))
     writer = frame.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.option("path", str(folder / "out")).trigger(availableNow=True).start()
     query.awaitTermination()
     ControlLoop.of(spark).drain()
     batch = spark.read.schema("id bigint, route string").json(str(folder / "in"))
+    drawn = batch.transform(hg.gate("first", rate=0.1, policy=hg.ConceptDriven("route")))
+    (counted,) = drawn.agg(hg.count().alias("n"), hg.mean("id").alias("m")).collect()
     again = batch.transform(hg.gate("first", rate=0.5)).count()
     rows = spark.read.parquet(str(folder / "out")).count()
     audits = [a.to_json() for a in audit(control)]
-    print(json.dumps({"audits": audits, "rows": rows, "batch": again}))
+    print(json.dumps({"audits": audits, "rows": rows, "batch": again, "counted": counted.n.estimate}))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ SIZES = {50: 0.5, 100: 0.3, 200: 0.15, 500: 0.08, 1000: 0.05, 2000: 0.03, 5000: 
 
 @dataclass(frozen=True)
 class Population:
-    """The rows of one group as they arrived, over an hour; `stratum` is what a gate keeps at one rate."""
+    """The rows of one group as they arrived, in an hour; a gate keeps a `stratum` at one rate."""
 
     y: Floats
     x: Floats

@@ -23,11 +23,17 @@ def test_gates_and_a_guard_work_over_connect_and_the_process_ends(tmp_path: Path
     done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.strip().splitlines()[-1])
-    first, second, third = found["audits"]
+    fifth, first, fourth, second, third = found["audits"]
     assert (first["arrived"], first["batches"]) == (3000, 3)
     assert first["complete"]
     assert second["complete"]
     assert second["arrived"] == first["kept"]
     assert third["complete"]
-    assert (third["arrived"], third["kept"]) == (second["kept"], found["rows"])
+    assert third["arrived"] == second["kept"]
+    assert fourth["complete"]
+    assert fourth["arrived"] == third["kept"]
+    assert fourth["kept"] == pytest.approx(0.5 * fourth["arrived"], rel=0.1)
+    assert fifth["complete"]
+    assert (fifth["arrived"], fifth["kept"]) == (fourth["kept"], found["rows"])
+    assert found["counted"] == 3000
     assert 1300 < found["batch"] < 1700

@@ -60,6 +60,12 @@ class Allocation:
         return int((self.counts > 0).sum()) / total if total else 0.0
 
     @property
+    def chance(self) -> float:
+        """The share of the groups that keep a row."""
+        groups = int((self.counts > 0).sum())
+        return 1.0 - len(self.yielded) / groups if groups else 1.0
+
+    @property
     def exceeded(self) -> bool:
         """Whether the groups took more than was asked for."""
         return self.kept > math.ceil(self.asked)

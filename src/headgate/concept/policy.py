@@ -241,6 +241,8 @@ class ConceptDriven(Policy):
             wanted = f"{self.accuracy.within:.3g} asked for"
             if not met:
                 return f"accuracy yields to latency: error about {error:.2g}, {wanted}"
+        if self.accuracy is not None and plan.level is None and plan.default < 1.0:
+            return "kept what fits, which may be less than the accuracy needs"
         if self.accuracy is not None and self.prefer == "accuracy" and plan.level == 1.0:
             return "latency yields to accuracy: kept what the accuracy needs"
         floor = concept.cells / concept.total if concept.total else 0.0

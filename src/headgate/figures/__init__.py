@@ -38,7 +38,10 @@ def build(
     module, tell = importlib.import_module(NAMES[name]), progress or (lambda *_: None)
     if name in SWEEPS:
         sweep = module.sweep(runs, quick)
-        drawn: Drawn = sweep.draw(runner(sweep.run, sweep.items, tell))
+        results = list(runner(sweep.run, sweep.items, tell))
+        if hasattr(module, "replayed") and not quick:
+            results.append(module.replayed())
+        drawn: Drawn = sweep.draw(results)
     else:
         drawn = module.build(runs, quick, tell)
     return drawn

@@ -23,7 +23,7 @@ from headgate.errors import BadArgument
 from headgate.figures.cod_streams import STREAMS, made_windows
 from headgate.figures.data_folder import found_data_file
 
-__all__ = ["REAL", "Source", "source_of", "windows_of"]
+__all__ = ["REAL", "Source", "StreamRows", "source_of", "stream_of", "windows_of"]
 
 _DEBS, _GREEN = "taxi_debs2015_10k.parquet", "taxi_green_2023.parquet"
 _GOOGLE, _BELLCORE = "google_task_events_2011.parquet", "packets_bellcore_1989.parquet"
@@ -104,6 +104,36 @@ def source_of(name: str, every: bool = False) -> Source:
         raise BadArgument(f"no data set {name!r}: one of {', '.join([*REAL, *STREAMS])}")
     path = found_data_file(REAL[name].file)
     return Source(REAL[name].stand_in) if path is None else Source(name, str(path.resolve()), every)
+
+
+@dataclass(frozen=True)
+class StreamRows:
+    """The rows of a real source as a stream has them, and the windows that are cut from it."""
+
+    size: float
+    slide: float
+    #: Seconds since a multiple of the slide, ascending.
+    instants: npt.NDArray[np.float64]
+    keys: npt.NDArray[np.int64]
+    values: npt.NDArray[np.float64]
+    starts: tuple[float, ...]
+
+
+def stream_of(source: Source) -> StreamRows:
+    """The rows from the first to the last window of a real source, with time from 0."""
+    assert source.file is not None, f"{source.name} is made up window by window"
+    recipe = REAL[source.name]
+    instants, keys, values = _read(recipe, Path(source.file))
+    offset = float(instants[0]) if recipe.from_first else 0.0
+    cuts = TimeWindows(recipe.size, recipe.slide, offset).slices(instants)
+    spans = [span for span, _ in itertools.islice(cuts, recipe.skip, recipe.skip + recipe.count)]
+    zero = spans[0].start
+    low, high = np.searchsorted(instants, (zero, spans[-1].end))
+    _, codes = np.unique(keys[low:high], return_inverse=True)
+    return StreamRows(
+        recipe.size, recipe.slide, instants[low:high] - zero, codes.astype(np.int64), values[low:high],
+        tuple(span.start - zero for span in spans),
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=4)

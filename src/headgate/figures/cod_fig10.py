@@ -28,10 +28,11 @@ from headgate.figures.cod_policies import (
     metrics,
     title_of,
 )
+from headgate.figures.cod_replay import replayed_on_spark
 from headgate.figures.figure import Claim, Samples
 from headgate.figures.sweep import Caption, Sample, Sweep, how_many
 
-__all__ = ["EQUAL", "SHARES", "sweep"]
+__all__ = ["EQUAL", "SHARES", "replayed", "sweep"]
 
 SHARES = (0.02, 0.10, 0.25, 0.50)
 EQUAL = "share_for_uniform_error"
@@ -73,6 +74,12 @@ def run(item: ShareRun) -> list[Sample]:
             found.append((x, name, values))
     x, name, values = found[-1]
     return [*found[:-1], (x, name, values | {EQUAL: _equal_share(windows, half, item.seed)})]
+
+
+def replayed() -> list[Sample]:
+    """The same places on a real stream, behind the shipped gates."""
+    sources = [source_of(name) for name in _DATA]
+    return replayed_on_spark((Place(s, keep).x, s, keep) for s in sources for keep in SHARES)
 
 
 def _equal_share(windows: Sequence[WindowRows], error: float, seed: int) -> float:

@@ -83,6 +83,8 @@ def _panel(panel: Axes, drawn: Drawn, axis: Axis) -> None:
     if drawn.x_log:
         panel.set_xscale("log")
     if named:
-        turned: dict[str, Any] = {"rotation": 60, "ha": "right", "fontsize": 8} if len(places) > _CROWDED else {}
+        turned: dict[str, Any] = {}
+        if len(places) > _CROWDED:
+            turned = {"rotation": 60, "ha": "right", "fontsize": 8}
         panel.set_xticks(range(len(places)), [str(x) for x in places], **turned)
     panel.set_ylabel(axis.label)

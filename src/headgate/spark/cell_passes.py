@@ -6,6 +6,8 @@ decide (measured: 4.3 million rows a second against 10 and more). No row sees Py
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -14,17 +16,25 @@ from pyspark.sql import functions as F
 
 from headgate.concept.accuracy import Accuracy
 from headgate.concept.allocation import Allocation, allocate
-from headgate.concept.level import Rule
+from headgate.concept.level import Rule, grid, level_for
 from headgate.plan import SCALE, Plan
+from headgate.sketches.hashing import mix64_array
 from headgate.spark.cells import CELL, CellShape
 from headgate.spark.identity import row_hash
 from headgate.spark.weights import counted_column
 
-__all__ = ["drawn_in_two_passes", "quotas_of"]
+__all__ = ["SCRATCH_OF_PASSES", "drawn_in_two_passes", "judged_in_two_passes", "quotas_of"]
 
-_HASH, _BOUND, _QUOTA, _ROWS = "_headgate_hash", "_headgate_bound", "_headgate_quota", "_headgate_rows"
+_HASH, _RANK, _BOUND = "_headgate_hash", "_headgate_rank", "_headgate_bound"
+_QUOTA, _ROWS = "_headgate_quota", "_headgate_rows"
+#: The columns that judging adds.
+SCRATCH_OF_PASSES = (CELL, _HASH, _RANK, _BOUND, _QUOTA, _ROWS)
 #: Strata that are still broadcast; with more of them Spark chooses how to join.
 _BROADCAST = 1_000_000
+#: Groups without a row that the log names.
+_SHOWN = 20
+
+log = logging.getLogger("headgate")
 
 
 def drawn_in_two_passes(
@@ -36,35 +46,79 @@ def drawn_in_two_passes(
     plan: Plan,
 ) -> tuple[DataFrame, Column, Allocation]:
     """The kept rows with scratch columns, their weight, and what was allocated."""
+    joined, allocation = _joined(spark, frame, cells, identity, seed, plan)
+    rows, reached = F.col(_ROWS), joined.where(_within())
+    # Groups that keep a row by luck stand for those that did not have it.
+    luck = F.lit(allocation.chance if cells.overflow == "random" else 1.0)
+    if cells.draw == "coin":
+        return reached, F.coalesce(rows / F.col(_QUOTA), F.lit(1.0)) / luck, allocation
+    kept = reached.withColumn(_RANK, _rank()).where(_among())
+    number = F.count(F.lit(1)).over(Window.partitionBy(CELL))
+    return kept, counted_column(F.coalesce(rows / number, F.lit(1.0))) / luck, allocation
+
+
+def judged_in_two_passes(
+    spark: SparkSession,
+    frame: DataFrame,
+    cells: CellShape,
+    identity: tuple[str, ...],
+    seed: int,
+    plan: Plan,
+) -> tuple[DataFrame, Column]:
+    """All rows with scratch columns, and whether `drawn_in_two_passes` keeps a row: for a backfill."""
+    joined, _ = _joined(spark, frame, cells, identity, seed, plan)
+    kept = _within() if cells.draw == "coin" else _within() & _among()
+    return joined.withColumn(_RANK, _rank()), kept
+
+
+def _joined(
+    spark: SparkSession,
+    frame: DataFrame,
+    cells: CellShape,
+    identity: tuple[str, ...],
+    seed: int,
+    plan: Plan,
+) -> tuple[DataFrame, Allocation]:
+    """The frame with its strata's bounds beside every row; none beside rows of strata kept whole."""
     hashed = row_hash(frame, identity, seed)
     counts = _counts(frame, cells, hashed)
     allocation = quotas_of(counts, cells, plan)
+    if cells.overflow != "exceed" and len(allocation.yielded):
+        names = counts["label"].take(pa.array(allocation.yielded[:_SHOWN])).to_pylist()
+        log.warning(
+            "%s: %s%s", allocation, ", ".join(names), ", ..." * (len(allocation.yielded) > _SHOWN)
+        )
     large = allocation.quotas < allocation.counts
     frame = frame.withColumn(CELL, cells.key(frame)).withColumn(_HASH, hashed)
     table = _bounds(counts, allocation, large, cells.draw)
     groups = spark.createDataFrame(table)
     if table.num_rows <= _BROADCAST:
         groups = F.broadcast(groups)
-    joined = frame.join(groups, CELL, "left")
-    rows, bound = F.col(_ROWS), F.col(_BOUND)
-    reached = joined.where(bound.isNull() | (F.col(_HASH) <= bound))
-    if cells.draw == "coin":
-        return reached, F.coalesce(rows / F.col(_QUOTA), F.lit(1.0)), allocation
-    stratum = Window.partitionBy(CELL)
-    rank = F.rank().over(stratum.orderBy(_HASH))
-    kept = reached.withColumn(_BOUND, rank).where(
-        F.col(_QUOTA).isNull() | (F.col(_BOUND) <= F.col(_QUOTA))
-    )
-    number = F.count(F.lit(1)).over(stratum)
-    return kept, counted_column(F.coalesce(rows / number, F.lit(1.0))), allocation
+    return frame.join(groups, CELL, "left"), allocation
+
+
+def _within() -> Column:
+    """Whether a row's hash is within its stratum's bound: true or false, never null."""
+    return F.col(_BOUND).isNull() | (F.col(_HASH) <= F.col(_BOUND))
+
+
+def _among() -> Column:
+    """Whether a row is among the first of its stratum; ties share one fate."""
+    return F.col(_QUOTA).isNull() | (F.col(_RANK) <= F.col(_QUOTA))
+
+
+def _rank() -> Column:
+    return F.rank().over(Window.partitionBy(CELL).orderBy(_HASH))
 
 
 def _counts(frame: DataFrame, cells: CellShape, hashed: Column) -> pa.Table:
-    """The rows of every stratum, its lowest hash, and the mean and spread of its values where they count."""
+    """The rows of every stratum, its lowest hash, and mean and spread of its values where they count."""
     found = [F.count(F.lit(1)).alias("n"), F.min(hashed).alias("lowest")]
     if cells.value is not None:
         value = F.col(cells.value).cast("double")
         found += [F.avg(value).alias("mean"), F.coalesce(F.stddev(value), F.lit(0.0)).alias("spread")]
+    if cells.overflow != "exceed":
+        found.append(F.any_value(cells.label()).alias("label"))
     return frame.groupBy(cells.key(frame).alias("k")).agg(*found).toArrow()
 
 
@@ -78,19 +132,27 @@ def quotas_of(counts: pa.Table, cells: CellShape, plan: Plan) -> Allocation:
     spread = _numbers(counts, "spread") if cells.value is not None else None
     if plan.keeps_everything:
         return Allocation(sizes, sizes, float(sizes.sum()))
-    order = counts["lowest"].to_numpy()
+    order = mix64_array(counts["k"].to_numpy().astype(np.int64).view(np.uint64))
     if cells.accuracy is None:
         return allocate(
             sizes, plan.default * sizes.sum(), cells.rule,
             least=cells.least, deviations=spread, overflow=cells.overflow, order=order,
         )  # fmt: skip
-    assert spread is not None
+    needs, rule = needs_of(counts, cells), Rule("need", cells.least, cells.overflow)
+    level = plan.level
+    if level is None:
+        level = level_for(plan.default * sizes.sum(), grid("need"), rule.curve(sizes, needs))
+    dice = np.asarray((order >> np.uint64(11)) * 2.0**-53, np.float64)
+    return Allocation(sizes, rule.quotas(level, sizes, needs, dice), float(needs.sum()))
+
+
+def needs_of(counts: pa.Table, cells: CellShape) -> npt.NDArray[np.float64]:
+    """The rows of each stratum that the accuracy asked for needs."""
+    assert cells.accuracy is not None
+    sizes = counts["n"].to_numpy().astype(np.int64)
     part = np.full(len(sizes), cells.pane_us / cells.window_us if cells.window_us else 1.0)
-    needs = Accuracy(*cells.accuracy).needs(sizes, _numbers(counts, "mean"), spread, part)
-    rule = Rule("need", cells.least, cells.overflow)
-    dice = order / float(SCALE)  # a lowest hash is as good as any number, if not uniform
-    level = 1.0 if plan.level is None else plan.level
-    return Allocation(sizes, rule.quotas(level, sizes, needs, 1.0 - dice), float(needs.sum()))
+    wish = Accuracy(*cells.accuracy)
+    return wish.needs(sizes, _numbers(counts, "mean"), _numbers(counts, "spread"), part)
 
 
 def _bounds(

@@ -23,10 +23,12 @@ from headgate.plan import Plan
 from headgate.sketches.hashing import mix64, mix64_array
 from headgate.spark.task_plan import TaskPlan, batch_of_task
 
-__all__ = ["ABOUT", "RETURNS", "Cells", "Known", "Pinned", "Sampling", "weigher"]
+__all__ = ["ABOUT", "RETURNS", "YIELDED", "Cells", "Known", "Pinned", "Sampling", "weigher"]
 
-#: The weight of a row (0: shed), and on one row of each task what the task saw.
+#: The weight of a row (not above 0: shed), and on one row of each task what the task saw.
 RETURNS = "w double, about array<double>"
+#: The weight of a row whose whole group yielded; any weight that is not above 0 means shed.
+YIELDED = -1.0
 #: What a task reports: strata, rows, strata that keep no row, deviation times rows; then the curve.
 ABOUT = ("cells", "rows", "yielded", "deviation")
 
@@ -140,6 +142,11 @@ class Cells:
         quotas = rule.quotas(level, self.sizes, shares, self._dice(batch))
         draw = draw_fixed if given.draw == "fixed" else toss_coins
         weights = draw(self.codes, self.hashes, self.sizes, quotas)
+        if given.overflow == "random":
+            # A stratum that keeps a row by luck stands for those that did not have it.
+            weights /= np.minimum(1.0, np.maximum(level * shares, 1e-12))[self.codes]
+        if given.overflow != "exceed":
+            weights[(quotas == 0)[self.codes]] = YIELDED
         return weights, self._about(quotas, curve)
 
     def _reference(self) -> float:

@@ -44,9 +44,11 @@ class CellShape:
     meeting: bool = False
     #: Partitions over which groups are brought together; 0: rows are counted where they are.
     partitions: int = 0
+    #: Whether a batch frame was drawn from in two passes (`headgate.spark.cell_passes`).
+    passes: bool = False
 
     @classmethod
-    def of(cls, policy: ConceptDriven, partitions: int) -> CellShape:
+    def of(cls, policy: ConceptDriven, partitions: int, passes: bool) -> CellShape:
         """The shape that a policy asks for."""
         wish = policy.accuracy
         return cls(
@@ -61,7 +63,8 @@ class CellShape:
             value=policy.value if wish is None else wish.of,
             accuracy=None if wish is None else (wish.of, wish.within, wish.confidence, wish.least_rows),
             meeting=policy.meets is not None,
-            partitions=partitions if policy.counts == "batch" else 0,
+            partitions=partitions if policy.counts == "batch" and not passes else 0,
+            passes=passes,
         )
 
     @classmethod
@@ -104,6 +107,11 @@ class CellShape:
     def pane(self) -> Column:
         """The number of a row's pane; a row without a time is in one of its own."""
         return F.floor(self._micros() / F.lit(self.pane_us))
+
+    def label(self) -> Column:
+        """A row's group as people read it."""
+        parts = [F.coalesce(F.col(name).cast("string"), F.lit("null")) for name in self.by]
+        return F.concat_ws(" | ", *parts)
 
     def bit(self) -> Column:
         """The number of a row's group in a `KeyFilter`; of equal values in both streams' types."""

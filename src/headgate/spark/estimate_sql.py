@@ -30,8 +30,8 @@ def check_confidence(confidence: float) -> float:
     fine = isinstance(confidence, int | float) and not isinstance(confidence, bool)
     if not fine or math.isnan(confidence) or not 0.0 < confidence < 1.0:
         raise BadArgument(
-            f"confidence={confidence!r} is not between 0 and 1: 0.95 gives intervals that hold the truth in "
-            "95 of 100 draws"
+            f"confidence={confidence!r} is not between 0 and 1: 0.95 gives intervals that hold the truth "
+            "in 95 of 100 draws"
         )
     return float(confidence)
 
@@ -39,8 +39,8 @@ def check_confidence(confidence: float) -> float:
 def estimate(name: str, moments: Mapping[str, Column], body: str) -> Column:
     """The estimator: `body` says what to do with the moments, ``m.name``.
 
-    A lambda binds them. It is `zip_with`'s, the one array function that Spark 4.3 does not compile: code for
-    all of this, to be run once a group, outgrows what the JVM takes as a method.
+    A lambda binds them. It is `zip_with`'s, the one array function that Spark 4.3 does not compile:
+    code for all of this, to be run once a group, outgrows what the JVM takes as a method.
     """
     bound = F.array(F.struct(*[moment.alias(key) for key, moment in moments.items()]))
     bare = F.call_function("zip_with", bound, F.array(F.lit(0)), F.expr(f"(m, nothing) -> {body}"))
@@ -91,7 +91,8 @@ def fields(estimate: str, stderr: str, low: str, high: str) -> str:
 
 def symmetric(value: str, variance: str, effective: str, confidence: float) -> str:
     """A t interval; no width where nothing was shed (``m.shed``), none at all with one shed row."""
-    stderr = f"CASE WHEN m.rows = 0 THEN NULL WHEN m.shed = 0 THEN 0D WHEN m.shed > 1 THEN sqrt({variance}) END"
+    some = f"CASE WHEN m.shed = 0 THEN 0D WHEN m.shed > 1 THEN sqrt({variance}) END"
+    stderr = f"CASE WHEN m.rows > 0 THEN {some} END"
     freedom = f"coalesce({effective} - 1, 1D)"
     values = {"value": value, "stderr": stderr, "t": let("f", {"n": freedom}, t_sql("f.n", confidence))}
     low, high = "e.value - e.t * e.stderr", "e.value + e.t * e.stderr"
@@ -99,13 +100,13 @@ def symmetric(value: str, variance: str, effective: str, confidence: float) -> s
 
 
 def around(
-    value: str, variance: str, z: str, pull: str, told: str, error: str = "", bend: str = "0D", least: str = "",
-    most: str = "",
+    value: str, variance: str, z: str, pull: str, told: str, error: str = "", bend: str = "0D",
+    least: str = "", most: str = "",
 ) -> str:  # fmt: skip
     """The interval of all value + D with D² <= z² (variance + pull D - bend D²); null unless `told`.
 
-    The variance at value + D, that is, instead of at the estimate. `error` is the variance that the standard
-    error shows, if it is another; `least` and `most` are what the ends cannot pass.
+    The variance at value + D, that is, instead of at the estimate. `error` is the variance that the
+    standard error shows, if it is another; `least` and `most` are what the ends cannot pass.
     """
     values = {"value": value, "v": variance, "error": error or variance, "z": z, "pull": pull}
     shift = "0.5D * e.z * e.z * e.pull"

@@ -27,6 +27,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType
 
+from headgate.spark.batch_tallies import Tally, running_batch
 from headgate.spark.cell_passes import drawn_in_two_passes
 from headgate.spark.cell_task import Known, Pinned
 from headgate.spark.cells import DRAWN, CellShape
@@ -160,15 +161,21 @@ class Gate:
             raise BadArgument(
                 f"gate {self.name!r} is already in this query: give each gate its own name"
             )
+        running = None
         if not frame.isStreaming and self.settings.rate is None:
-            raise WrongKindOfFrame(
-                f"gate {self.name!r} holds a target on a stream, and this DataFrame is a batch: "
-                "give rate= to keep a fixed share of it"
-            )
+            running = running_batch(spark)
+            if running is None or not self._draws:
+                raise WrongKindOfFrame(
+                    f"gate {self.name!r} holds a target on a stream, and this DataFrame is a batch: "
+                    "give rate= to keep a fixed share of it; inside foreachBatch a target needs "
+                    "policy=hg.ConceptDriven(...), or a gate in front of the stream"
+                )
         if self.arrival is not None:
             require_timestamp(frame, self.arrival, "arrival")
         self._check_policy(frame)
         shape = self.shape(frame)
+        if running is not None:
+            return self._in_foreach_batch(spark, frame, shape, gates, *running)
         if self.control is None or not frame.isStreaming:
             self._check_literal()
             return self._literal(spark, frame, shape, gates)
@@ -185,7 +192,8 @@ class Gate:
         cells = None
         if isinstance(self.policy, ConceptDriven) and self.policy.same_batch:
             partitions = int(session_of(frame).conf.get("spark.sql.shuffle.partitions") or 200)
-            cells = CellShape.of(self.policy, partitions if self.control is not None else 0)
+            partitions = partitions if self.control is not None else 0
+            cells = CellShape.of(self.policy, partitions, passes=not frame.isStreaming)
             cells.check(frame)
         return GateShape(identity, self.seed, grouping.columns, grouping.classes, cells)
 
@@ -217,8 +225,9 @@ class Gate:
             keys=named_keys(spark, frame, grouping.columns, grouping.named),
         )
         self._publish_opening(spec)
-        spark.dataSource.register(PlanSource)
-        self._trial_read(spark, shape)
+        if frame.isStreaming:
+            spark.dataSource.register(PlanSource)
+            self._trial_read(spark, shape)
         ControlLoop.of(spark).register(spec)
 
     def _publish_opening(self, spec: GateSpec) -> None:
@@ -277,6 +286,44 @@ class Gate:
         limited = shape.limited_by(spark, frame, plan)
         return self._weighted(limited.where(shape.passes(limited)), frame.columns, gates)
 
+    def _in_foreach_batch(
+        self, spark: SparkSession, frame: DataFrame, shape: GateShape, gates: list[str],
+        query: str, batch: int,
+    ) -> DataFrame:  # fmt: skip
+        """Two native passes under the plan of the batch that ``foreachBatch`` is running.
+
+        Where the plan keeps everything there is no first pass: idle is free.
+        """
+        assert shape.cells is not None
+        main = SparkSession.builder.getOrCreate()  # the frame's session is a clone without queries
+        loop = ControlLoop.of(main)
+        known = loop.known(self.name)
+        if not isinstance(known, GateSpec) or known.shape != shape.digest:
+            self._prepare(main, frame, shape)
+        plan = self._lookup(shape).of(query, batch)
+        if plan.keeps_everything:
+            tally = Tally(None, 0, 0)
+            weighted = self._weighted(frame, frame.columns, gates, F.lit(1.0))
+        else:
+            kept, weight, allocation = drawn_in_two_passes(
+                spark, frame, shape.cells, shape.identity, self.seed, plan
+            )
+            strata, yielded = len(allocation.counts), len(allocation.yielded)
+            tally = Tally(int(allocation.counts.sum()), strata, yielded)
+            weighted = self._weighted(kept, frame.columns, gates, weight)
+        loop.tally(self.name, query, batch, tally)
+        return tally.watch(weighted)
+
+    def _lookup(self, shape: GateShape) -> TaskPlan:
+        return TaskPlan(
+            str(self.control), self.name, shape.digest, self.settings.on_failure, self.settings.floor
+        )
+
+    @property
+    def _draws(self) -> bool:
+        """Whether rows are drawn by the groups of their own batch."""
+        return isinstance(self.policy, ConceptDriven) and self.policy.same_batch
+
     def _drawn_from_batch(
         self, spark: SparkSession, frame: DataFrame, shape: GateShape, plan: Plan, gates: list[str]
     ) -> DataFrame:
@@ -297,7 +344,11 @@ class Gate:
         assert shape.cells is not None
         drawn = shape.cells.drawn(frame, shape.identity, self.seed, plans)
         if isinstance(plans, Pinned):
-            drawn = drawn.observe(concept_name(self.name), *behind_draw(F.col(DRAWN)["about"]))
+            yielded = None
+            if shape.cells.overflow != "exceed":
+                yielded = F.when(F.col(DRAWN)["w"] < 0, shape.cells.label())
+            seen = behind_draw(F.col(DRAWN)["about"], yielded)
+            drawn = drawn.observe(concept_name(self.name), *seen)
         weight = F.col(DRAWN)["w"]
         return self._weighted(drawn.where(weight > 0), frame.columns, gates, weight)
 
@@ -318,10 +369,7 @@ class Gate:
         seen = shape.cells.seen() if shape.cells is not None and shape.cells.meeting else []
         frame = frame.observe(inside, *before_gate(self.arrival, classes, group), *seen)
         if shape.cells is not None:
-            lookup = TaskPlan(
-                str(self.control), self.name, shape.digest, self.settings.on_failure, self.settings.floor
-            )
-            drawn = self._drawn(frame, shape, Pinned(lookup), gates)
+            drawn = self._drawn(frame, shape, Pinned(self._lookup(shape)), gates)
             return drawn.observe(outside, *behind_gate(None))
         # One column for the subquery: each mention of it would be another read of the plan.
         thresholds = self._reader(spark, shape, "thresholds").select("t").scalar()

@@ -30,6 +30,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headgate.errors import BadArgument
 from headgate.runtime import GateSpec
+from headgate.spark.batch_tallies import Tally
 from headgate.spark.guard_meter import guard_reports_in
 from headgate.spark.meter import reports_in
 from headgate.spark.session import is_connect
@@ -107,6 +108,7 @@ class ControlLoop:
         self._steps: queue.SimpleQueue[Step] = queue.SimpleQueue()
         self._specs: dict[str, Spec] = {}
         self._runs: dict[tuple[str, str], Run] = {}
+        self._tallies: dict[tuple[str, str, int], Tally] = {}
         #: Queries that have a gate, or may have one; the handle outlives the query.
         self._queries: dict[str, StreamingQuery] = {}
         self._seen: dict[str, int] = {}
@@ -149,6 +151,15 @@ class ControlLoop:
                 self._runs[key].last_batch = handled
             PlanStore(spec.control, spec.name, "-").beat()
 
+    def tally(self, gate: str, query: str, batch: int, tally: Tally) -> None:
+        """A gate inside ``foreachBatch`` has counted a batch that Spark will report."""
+        with self._guard:
+            self._tallies[(gate, query, batch)] = tally
+
+    def known(self, gate: str) -> Spec | None:
+        """What was registered under this name."""
+        return self._specs.get(gate)
+
     def drain(self) -> None:
         """Return when every batch that the session's queries have reported is in the ledger."""
         with self._guard:
@@ -182,6 +193,7 @@ class ControlLoop:
         query, batch = str(progress["id"]), int(progress["batchId"])
         self._seen[query] = max(batch, self._seen.get(query, -1))
         reports: dict[str, Any] = {**reports_in(progress), **guard_reports_in(progress)}
+        reports |= self._tallied(query, batch, progress)
         for (gate, of), run in self._runs.items():
             if of == query and gate not in reports:
                 run.pass_over(batch)
@@ -192,6 +204,16 @@ class ControlLoop:
             if isinstance(spec, GateSpec):
                 report = spec.complete(report, reports)
             self._do(f"gate {gate!r}", partial(self._handle, spec, query, report))
+
+    def _tallied(self, query: str, batch: int, progress: dict[str, Any]) -> dict[str, Any]:
+        """The reports of gates inside ``foreachBatch``; a replayed batch was tallied again."""
+        found = {}
+        for key in [k for k in self._tallies if k[1] == query and k[2] <= batch]:
+            tally = self._tallies.pop(key)
+            report = tally.report(progress) if key[2] == batch else None
+            if report is not None:
+                found[key[0]] = report
+        return found
 
     def _handle(self, spec: Spec, query: str, report: Any) -> None:
         if (spec.name, query) not in self._runs:

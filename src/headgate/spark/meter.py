@@ -38,6 +38,8 @@ def metric_names(gate: str) -> tuple[str, str]:
 
 #: The heaviest groups that a batch reports, and the counters that find them.
 _HEAVY, _COUNTERS = 200, 10_000
+#: The groups without a row that a batch names.
+_SHOWN = 20
 
 
 def before_gate(arrival: str | None, classes: list[Column], group: Column | None = None) -> list[Column]:
@@ -72,9 +74,24 @@ def concept_name(gate: str) -> str:
     return f"{PREFIX}{gate}.concept"
 
 
-def behind_draw(about: Column) -> list[Column]:
-    """The tasks' reports, one for each partition; the other rows have none."""
-    return [F.collect_list(about).alias("about")]
+def behind_draw(about: Column, yielded: Column | None) -> list[Column]:
+    """The tasks' reports, one for each partition; the other rows have none.
+
+    `yielded` is the label of a row's group if that keeps none of its rows, else null.
+    """
+    columns = [F.collect_list(about).alias("about")]
+    if yielded is not None:
+        most = F.call_function("approx_top_k", yielded, F.lit(_SHOWN + 1), F.lit(50 * _SHOWN))
+        columns.append(most.alias("yielded"))
+    return columns
+
+
+def _yielded_in(values: Mapping[str, Any] | None) -> dict[str, int]:
+    """The largest groups that kept no row, with their rows."""
+    found = (by_name(values).get("yielded") if values else None) or []
+    pairs = [by_name(g) for g in found]
+    named = [(str(g["item"]), int(g["count"])) for g in pairs if g["item"] is not None]
+    return dict(named[:_SHOWN])
 
 
 def _concept_in(values: Mapping[str, Any] | None) -> tuple[int, int, float, tuple[float, ...]]:
@@ -134,6 +151,7 @@ def _report(
         yielded=yielded,
         deviation=deviation,
         curve=curve,
+        yielded_groups=_yielded_in(drawn),
         present=_bytes(values.get("present")),
         latest_us=values.get("latest"),
     )

@@ -20,19 +20,19 @@ def _extreme(name: str, which: str) -> NoReturn:
     _refuse(
         name,
         f"the {which} row may be among the shed ones, and no weight tells",
-        f"F.{name} gives the {which} of the KEPT rows; keep= the rows that matter (keep='fare > 100'), or "
-        "ask for hg.quantile(column, 0.99)",
+        f"F.{name} gives the {which} of the KEPT rows; keep= the rows that matter "
+        "(keep='fare > 100'), or ask for hg.quantile(column, 0.99)",
     )
 
 
 def _distinct(name: str) -> NoReturn:
     _refuse(
         name,
-        "values that only shed rows had are not in the sample, and how many those are depends on how often "
-        "values repeat",
+        "values that only shed rows had are not in the sample, and how many those are depends on how "
+        "often values repeat",
         f"F.{name} counts the values among the KEPT rows, which is too few; give the gate "
-        "identity=[the column], so that a value is kept or shed with all its rows: the number of kept values "
-        "over the keep rate then estimates it",
+        "identity=[the column], so that a value is kept or shed with all its rows: the number of kept "
+        "values over the keep rate then estimates it",
     )
 
 
@@ -115,7 +115,7 @@ def mode(*_: object, **__: object) -> NoReturn:
     """Refused: a sample's mode is often another value, and no error bar says so."""
     _refuse(
         "mode",
-        "the most frequent value of a sample need not be that of the whole, and no error bar says how likely",
+        "the most frequent value of a sample need not be that of the whole, and no error bar tells",
         "group by the value and compare hg.count()",
     )
 

@@ -1,9 +1,9 @@
 """`quantile` and `median` of what arrived, with error bars, from the rows that were kept.
 
-The estimate is the value below which a share p of the weight lies (Särndal, Swensson and Wretman, *Model
-Assisted Survey Sampling*, 1992, chapter 5). Spark's `percentile` takes whole frequencies, so a row counts
-``round(1024 w)`` times: between neighbours it steps, where Spark's own interpolates. The median of what
-was never shed is Spark's to the last bit; other quantiles may lie one row beside it.
+The estimate is the value below which a share p of the weight lies (Särndal, Swensson and Wretman,
+*Model Assisted Survey Sampling*, 1992, chapter 5). Spark's `percentile` takes whole frequencies, so a
+row counts ``round(1024 w)`` times: between neighbours it steps, where Spark's own interpolates. The
+median of what was never shed is Spark's to the last bit; other quantiles may lie one row beside it.
 
 The interval is Woodruff's (1952; same chapter): the share below the true quantile is estimated with a
 standard error of √(p (1 - p) Σv) / Σw, and the quantiles at p ∓ t of those are its ends. Spark wants the
@@ -45,7 +45,7 @@ def quantile(
     if not isinstance(p, int | float) or isinstance(p, bool) or not 0.0 < p < 1.0:
         raise BadArgument(
             f"p={p!r} is not between 0 and 1 (0.9 for the 90 % quantile); the least and the greatest "
-            "value cannot be estimated from a sample: keep= the rows that matter, and take F.min or F.max"
+            "value cannot be estimated from a sample: keep= the rows that matter, then F.min or F.max"
         )
     return _quantile(column, float(p), confidence, weight, f"quantile({text_of(column)}, {p:g})")
 

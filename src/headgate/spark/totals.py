@@ -25,10 +25,11 @@ __all__ = ["count", "sum"]
 def sum(column: str | Column, *, confidence: float = 0.95, weight: str | Column = WEIGHT) -> Column:
     """The sum over all that arrived: Σ w y.
 
-    A coin's luck is in the number of rows too: where few were kept by chance, the variance is understated
-    as well. So the interval solves D² = t² (V + u ȳ D), with u = Σ v / Σ w: the score interval of `count`,
-    carried over to sums. It covers better than V at the estimate with few rows, and is the same with many.
-    In counted strata a null counts as a zero, as the number of rows that are not null is luck there.
+    A coin's luck is in the number of rows too: where few were kept by chance, the variance is
+    understated as well. So the interval solves D² = t² (V + u ȳ D), with u = Σ v / Σ w: the score
+    interval of `count`, carried over to sums. It covers better than V at the estimate with few rows,
+    and is the same with many. In counted strata a null counts as a zero, as the number of rows that
+    are not null is luck there.
     """
     check_confidence(confidence)
     y, row = number_of(column), Weighted.of(weight)
@@ -88,14 +89,14 @@ def count(
 ) -> Column:
     """How many rows arrived, or how many in which `column` is not null: Σ w.
 
-    All rows: exact where nothing was shed or all shed rows are of counted draws, a whole number with standard
-    error 0. Coins get the score interval, all N with (N - N̂)² <= z² u N and u = Σ v / Σ w, but none below
-    the rows seen. It needs no spread, so one shed row will do.
+    All rows: exact where nothing was shed or all shed rows are of counted draws, a whole number with
+    standard error 0. Coins get the score interval, all N with (N - N̂)² <= z² u N and u = Σ v / Σ w,
+    but none below the rows seen. It needs no spread, so one shed row will do.
 
-    Of a column, counted rows are a domain of their strata: of N rows an estimated share is not null, which
-    has Wilson's interval, (N_x - N̂_x)² <= z² u N_x (1 - N_x / N). ``count(F.when(condition, 1))`` counts
-    the rows that meet a condition so, with the right error; a filter behind the gate would leave no trace
-    of the others.
+    Of a column, counted rows are a domain of their strata: of N rows an estimated share is not null,
+    which has Wilson's interval, (N_x - N̂_x)² <= z² u N_x (1 - N_x / N). ``count(F.when(condition,
+    1))`` counts the rows that meet a condition so, with the right error; a filter behind the gate
+    would leave no trace of the others.
     """
     check_confidence(confidence)
     row = Weighted.of(weight)

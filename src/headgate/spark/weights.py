@@ -6,13 +6,15 @@ Two kinds of draw need two error formulas, and gates add one column only; so the
 - *counted*: the gate counted the N rows of a stratum and kept n of them, n fixed before the draw; the
   weight is N / n, and the weights of the stratum add up to N. How many there were is known.
 
-A counted weight is an **odd multiple of 2^-21**: N / n, rounded to the nearest one, which is an error of
-at most 2^-21 = 4.8e-7 a row. A coin's weight, 1 / rate, is practically never one: whole numbers and halves
-are even multiples, and one in 2^32 of the doubles between 1 and 2 (one in 2^26 near 100) is an odd one;
-`coin_column` moves those by the last bit. Sums of counted weights are exact up to 2^32, in any order.
+A counted weight is an **odd multiple of 2^-21**: N / n, rounded to the nearest one, which is an error
+of at most 2^-21 = 4.8e-7 a row. A coin's weight, 1 / rate, is practically never one: whole numbers
+and halves are even multiples, and one in 2^32 of the doubles between 1 and 2 (one in 2^26 near 100)
+is an odd one; `coin_column` moves those by the last bit. Sums of counted weights are exact up to
+2^32, in any order.
 
-From 2^20 on no weight is counted: doubles are too coarse there to tell the kinds apart. A row that stands
-for a million others is taken for a coin's, which is the careful side: a coin's error is the larger.
+From 2^20 on no weight is counted: doubles are too coarse there to tell the kinds apart. A row that
+stands for a million others is taken for a coin's, which is the careful side: a coin's error is the
+larger.
 """
 
 from __future__ import annotations
@@ -45,8 +47,8 @@ def counted(weight: npt.ArrayLike) -> npt.NDArray[np.float64]:
     if not np.all(weights >= 1.0) or not np.all(np.isfinite(weights)):
         wrong = weights[~(np.isfinite(weights) & (weights >= 1.0))].ravel()[0]
         raise BadArgument(
-            f"weight {float(wrong)!r} is not a number from 1 on: give N / n, the rows that a stratum had "
-            "over the rows that were kept of it"
+            f"weight {float(wrong)!r} is not a number from 1 on: give N / n, the rows that a stratum "
+            "had over the rows that were kept of it"
         )
     odd = (2.0 * np.floor(weights * _HALF) + 1.0) * UNIT
     return np.where((weights > 1.0) & (weights < MOST), odd, weights)
@@ -66,7 +68,7 @@ def is_counted(weight: Column) -> Column:
 
 
 def coin_column(weight: Column) -> Column:
-    """A coin's weight, never taken for a counted one: those in a million million move by the last bit."""
+    """A coin's weight that is never taken for a counted one: such as look like one move by a bit."""
     return F.when(is_counted(weight), weight * F.lit(_NEXT)).otherwise(weight)
 
 

@@ -56,7 +56,8 @@ class Record:
     backlog: int | None = None
     #: Where the batch's rows are in the sources: what a backfill reads again.
     offsets: list[dict[str, Any]] = field(default_factory=list)
-    #: Rows by value class; a guard's dropped rows by reason, and the failed among the kept.
+    #: Rows by value class; the largest groups that kept no row; a guard's dropped rows by reason, and
+    #: the failed among the kept.
     groups: dict[str, int] = field(default_factory=dict)
     #: Whose record it is: a gate's, which follows a plan, or a guard's, which follows the clock.
     kind: str = "gate"

@@ -1,0 +1,63 @@
+"""What a gate inside ``foreachBatch`` counted, kept until Spark reports the batch that it belongs to.
+
+A frame inside ``foreachBatch`` is a batch frame: what is observed in it is in no progress event. The
+gate counts what arrives in its first pass; what it keeps, the first action on its result counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from headgate.runtime import BatchReport
+from headgate.spark.meter import sample_of
+
+__all__ = ["Tally", "running_batch"]
+
+
+def running_batch(spark: SparkSession) -> tuple[str, int] | None:
+    """The query and the batch whose ``foreachBatch`` function is running in this thread, if any."""
+    try:
+        context = spark.sparkContext
+        query = context.getLocalProperty("sql.streaming.queryId")
+        batch = context.getLocalProperty("streaming.sql.batchId")
+    except Exception:  # Spark Connect has no context here
+        return None
+    return None if query is None or batch is None else (query, int(batch))
+
+
+@dataclass
+class Tally:
+    """One batch through one gate. `arrived` is None where nothing was shed: all that came is kept."""
+
+    arrived: int | None
+    strata: int
+    yielded: int
+    _kept: Observation | None = None
+
+    def watch(self, frame: DataFrame) -> DataFrame:
+        """The frame, whose rows the first action on it will count."""
+        self._kept = Observation()
+        return frame.observe(self._kept, F.count(F.lit(1)).alias("kept"))
+
+    def report(self, progress: Mapping[str, Any]) -> BatchReport | None:
+        """The batch's report, now that Spark has reported it; None if no action ran on the frame."""
+        kept = self._counted()
+        if kept is None:
+            return None
+        arrived = kept if self.arrived is None else self.arrived
+        sample, parts, offsets = sample_of(progress, {"arrived": arrived}, kept=kept)
+        return BatchReport(
+            query=str(progress["id"]), sample=sample, parts_ms=parts, offsets=offsets,
+            cells=self.strata, yielded=self.yielded,
+        )  # fmt: skip
+
+    def _counted(self) -> int | None:
+        watched = self._kept
+        if watched is None or watched._jo is None or not watched._jo.future().isCompleted():
+            return None
+        return int(watched.get["kept"])
