@@ -40,6 +40,21 @@ def test_gates_in_the_docs_run(name: str, spark: Any, tmp_path: Path) -> None:
             names.pop("query").stop()
 
 
+def test_the_page_on_groups_runs(spark: Any, tmp_path: Path) -> None:
+    rate = spark.readStream.format("rate").load()
+    rides = rate.selectExpr("timestamp dropoff", "value", "'a' route", "cast(value as double) fare")
+    names: dict[str, Any] = {
+        "hg": hg,
+        "rides": rides,
+        "orders": rate.selectExpr("timestamp ordered", "value order"),
+        "payments": rate.selectExpr("timestamp paid", "value payment_for"),
+    }
+    for example in _examples(ROOT / "docs" / "groups.md"):
+        exec(example.replace("/shared/headgate", str(tmp_path / "control")), names)
+        if "query" in names:
+            names.pop("query").stop()
+
+
 def test_the_ledger_page_runs(spark: Any, tmp_path: Path) -> None:
     source, control, checkpoint = (tmp_path / n for n in ("in", "control", "checkpoint"))
     source.mkdir()

@@ -109,7 +109,8 @@ _ON_SPARK = {
 }
 #: What people may look for and no sample can tell: calling one says why, and what to do instead.
 _REFUSED = (
-    "collect_list", "collect_set", "count_distinct", "first", "last", "max", "min", "mode", "stddev",
+    "approx_count_distinct", "collect_list", "collect_set", "count_distinct", "first", "last", "max",
+    "max_by", "min", "min_by", "mode", "stddev", "variance",
 )  # fmt: skip
 _ON_SPARK |= dict.fromkeys(_REFUSED, "headgate.spark.not_estimable")
 

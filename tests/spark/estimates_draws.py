@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headgate.spark.weights import counted
+from headgate.concept.counted import counted
 
 Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]

@@ -260,7 +260,9 @@ def test_more_groups_than_budget_is_told(
         assert ("250 groups without a row" in caplog.text) == (overflow != "exceed")
         if overflow == "random":
             total = calm.agg(hg.count().alias("n")).collect()[0]["n"]
-            assert total["low"] < 3000 < total["high"], "groups that had luck stand for those that had none"
+            assert total["low"] < 3000 < total["high"], (
+                "the lucky stand for the others"
+            )
         if overflow == "smallest":
             assert sum(name.startswith("l") for name in kept) == 100
         return

@@ -198,9 +198,8 @@ def test_sliding_windows(sliding: Covered, name: str) -> None:
 
 
 if __name__ == "__main__":  # prints every share, for the docs
-    session = (
-        SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", "2").getOrCreate()
-    )
+    builder = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", "2")
+    session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     for fixture, names in ((covered, ALGEBRAIC), (quantiles, QUANTILES), (sliding, ALGEBRAIC)):
         found: Covered = fixture.__wrapped__(session)  # type: ignore[attr-defined]
         for design in dict.fromkeys(key[0] for key in found._keys):

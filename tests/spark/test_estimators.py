@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from headgate.concept.counted import MOST, UNIT, counted
 from headgate.errors import BadArgument
 from headgate.spark import estimators as hg
 from headgate.spark import not_estimable
 from headgate.spark.gate import gate
 from headgate.spark.student import t_quantile, t_sql
-from headgate.spark.weights import MOST, UNIT, chained, counted, counted_column, is_counted
+from headgate.spark.weights import chained, counted_column, is_counted
 from tests.spark import naive_estimates as naive
 
 SCHEMA = "g int, y double, b double, _weight double"
@@ -48,7 +49,7 @@ def test_a_counted_weight_is_odd_and_hardly_moved(rows: int, kept: int) -> None:
 
 def test_rates_that_people_write_are_coins(spark: SparkSession) -> None:
     rates = [0.1, 1 / 3, 0.02, 0.05, 0.7, 1 / 7, 1.0, *(2.0**-k for k in range(30))]
-    coins = [1.0 / rate for rate in rates] + [1e9, 123456.5]
+    coins = [1.0 / rate for rate in rates] + [1e9, 123456.5, 1e300]
     made = [1.5, 10 / 3, 4.0, 1.0000001, 1e6, 1234.5678]
     rows = [(w, False) for w in coins] + [(float(w), True) for w in counted(made)]
     frame = spark.createDataFrame(rows, "w double, expected boolean")
@@ -299,6 +300,28 @@ def test_cut_strata_are_taken_for_coins(spark: SparkSession) -> None:
     assert cut.c.estimate == pytest.approx(32.9)
     assert cut.c.stderr == pytest.approx(math.sqrt(7 * 4.7 * 3.7), rel=1e-5)
     assert cut.s.stderr == pytest.approx(5.0 * math.sqrt(7 * 4.7 * 3.7), rel=1e-5)
+
+
+def test_a_query_never_dies_of_its_numbers(spark: SparkSession) -> None:
+    """In ANSI mode a division by zero or an overflow would end the stream."""
+    assert spark.conf.get("spark.sql.ansi.enabled") == "true"
+    tiny, large = counted([1.0000003, 1e6])
+    nan, infinity = float("nan"), float("inf")
+    groups = [
+        [(0.0, 0.0, 2.0)] * 3,
+        [(nan, 1.0, 2.0), (1.0, 1.0, 3.0)],
+        [(infinity, 1.0, 2.0), (1.0, 1.0, 2.0)],
+        [(1.0, 1.0, float(tiny)), (2.0, -1.0, float(large))],
+        [(1e300, 1e300, 2.0), (-1e300, 1.0, 3.0)],
+        [(1.0, 1.0, 1e300), (2.0, 1.0, 2.0)],
+        [(1.0, 1.0, 0.5), (3.0, 1.0, 0.0)],
+    ]
+    rows = [(g, *row) for g, members in enumerate(groups) for row in members]
+    columns = [hg.mean("y"), hg.sum("y"), hg.count(), hg.count("y"), hg.ratio("y", "b"), hg.median("y")]
+    found = spark.createDataFrame(rows, SCHEMA).groupBy("g").agg(*columns).orderBy("g").collect()
+    assert [row["mean(y)"].rows for row in found] == [len(members) for members in groups]
+    assert found[0]["sum(y)"].high == found[0]["mean(y)"].high == 0.0
+    assert found[0]["ratio(y, b)"].estimate is None
 
 
 def test_names_and_types(spark: SparkSession) -> None:

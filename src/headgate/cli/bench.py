@@ -23,10 +23,12 @@ def bench() -> None:
       headgate bench hold --json     how well a target is held
       headgate bench guard           a guarded function under overload, by policy
       headgate bench replay --quick  what a replayed batch keeps
+      headgate bench cod             shedding by group in front of Spark's aggregates
+      headgate bench cod-data        shedding by group on real data: every allocation, bursts, promises
     """
 
 
-def _benchmark(name: str, text: str, extra: str = "spark") -> None:
+def _benchmark(name: str, text: str, extra: str = "spark", module: str | None = None) -> None:
     help_text = (
         f"{text}\n\n\b\nExamples:\n  headgate bench {name}\n  headgate bench {name} --quick --json"
     )
@@ -35,18 +37,41 @@ def _benchmark(name: str, text: str, extra: str = "spark") -> None:
     @click.option("--quick", is_flag=True, help="A shorter run, with coarser figures.")
     @json_option
     def command(quick: bool, as_json: bool) -> None:
-        result: dict[str, Any] = late(f"headgate.bench.{name}:run", extra)(quick=quick)
+        result: dict[str, Any] = late(f"headgate.bench.{module or name}:run", extra)(quick=quick)
         if as_json:
             print_json(result)
         else:
-            console().print(_table(result))
+            _show(result)
+
+
+def _show(result: dict[str, Any]) -> None:
+    """The context's tables if it has any, the ratios, and its remarks."""
+    out, context = console(), result.get("context", {})
+    for title, rows in context.get("tables", {}).items():
+        out.print(_rows(title, rows))
+    out.print(_table(result))
+    for remark in context.get("remarks", ()):
+        out.print(remark, soft_wrap=True)
 
 
 def _table(result: dict[str, Any]) -> Table:
     made = table(f"bench {result.get('bench', '')}", "<ratio", "value")
     for name, value in result.get("ratios", {}).items():
-        made.add_row(str(name), f"{value:.4g}" if isinstance(value, float) else str(value))
+        made.add_row(str(name), _cell(value))
     return made
+
+
+def _rows(title: str, rows: list[dict[str, Any]]) -> Table:
+    names = list(rows[0]) if rows else []
+    text = [n for n in names if isinstance(rows[0][n], str)]
+    made = table(title, *[f"<{n}" if n in text else n for n in names])
+    for row in rows:
+        made.add_row(*[_cell(row[n]) for n in names])
+    return made
+
+
+def _cell(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 _benchmark("gate", "What a gate costs a query that it does not shed.")
@@ -54,3 +79,5 @@ _benchmark("hold", "How well a gate holds its target, against the same query wit
 _benchmark("guard", "How a guarded function fares under overload, and what a guard costs a row.")
 _benchmark("las", "LAS, Full Knowledge and the default price, in virtual time.", "sim")
 _benchmark("replay", "Whether a replayed batch keeps the same rows.")
+_benchmark("cod", "What shedding by group saves in front of Spark's aggregates.", module="concept")
+_benchmark("cod-data", "Shedding by group on real data.", module="concept_data")

@@ -42,7 +42,8 @@ def figures(
 ) -> None:
     """Draw a published figure again: its numbers, the paper's claims, and whether we see them.
 
-    las-fig10 and las-fig11 run a real query on this machine, for some minutes.
+    las-fig10, las-fig11, cod-fig7 and cod-fig8 run a real query on this machine, for some minutes;
+    cod-fig9 and cod-fig10 also replay the real data through Spark streams, unless --quick.
 
     With --master the runs of the others are tasks of a Spark job, and the numbers are the same. The
     Python of each worker needs headgate[spark,sim] of this version; on a cluster PYSPARK_PYTHON says
@@ -55,6 +56,7 @@ def figures(
       headgate figures las-fig7 --quick --json
       headgate figures las-fig5 --master 'local[4]'
       headgate figures las-fig11                 tweets through a guard on Spark
+      headgate figures cod-fig9                  errors at 98 % shed, every reading of the paper
     """
     name = name.replace("-", "_")
     if master is not None and name not in SWEEPS:

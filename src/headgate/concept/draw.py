@@ -34,7 +34,7 @@ def draw_fixed(codes: Codes, hashes: npt.NDArray[np.int64], sizes: Counts, quota
     kept = np.flatnonzero(hashes <= limits[codes])
     numbers = np.bincount(codes[kept], minlength=len(sizes))
     weights = np.zeros(len(codes))
-    of_stratum = counted(sizes / np.maximum(numbers, 1))
+    of_stratum = counted(np.maximum(sizes / np.maximum(numbers, 1), 1.0))
     weights[kept] = of_stratum[codes[kept]]
     return weights
 

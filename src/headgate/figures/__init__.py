@@ -17,7 +17,9 @@ SWEEPS = {
 }
 
 #: Figures measured on a query of their own: modules whose `build(runs, quick, progress)` runs it.
-MEASURED = {f"las_fig{number}": f"headgate.figures.las_fig{number}" for number in (10, 11)}
+MEASURED = {
+    name: f"headgate.figures.{name}" for name in ("las_fig10", "las_fig11", "cod_fig7", "cod_fig8")
+}
 
 #: Every figure.
 NAMES = SWEEPS | MEASURED

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from headgate.concept.counted import UNIT
 from headgate.errors import BadArgument
 from headgate.spark.student import t_sql
-from headgate.spark.weights import UNIT
 
 __all__ = [
     "FIELDS", "about", "around", "check_confidence", "effective", "estimate", "fields", "let", "literal",
@@ -30,8 +30,8 @@ def check_confidence(confidence: float) -> float:
     fine = isinstance(confidence, int | float) and not isinstance(confidence, bool)
     if not fine or math.isnan(confidence) or not 0.0 < confidence < 1.0:
         raise BadArgument(
-            f"confidence={confidence!r} is not between 0 and 1: 0.95 gives intervals that hold the truth "
-            "in 95 of 100 draws"
+            f"confidence={confidence!r} is not between 0 and 1: 0.95 gives intervals that hold the "
+            "truth in 95 of 100 draws"
         )
     return float(confidence)
 

@@ -42,7 +42,7 @@ def mean(column: str | Column, *, confidence: float = 0.95, weight: str | Column
     # Residuals are from the weighted mean; those of counted rows from their own.
     offset = "CASE WHEN d.known THEN coalesce(try_divide(m.rows * m.vy, m.v), 0D) ELSE d.shift END"
     squares = about("m.rows", "m.v", "m.middle", "m.vy", "m.vyy", "o.offset")
-    variance = f"({squares}) * try_divide(d.n, d.n - 1) / (m.w * m.w)"
+    variance = f"try_divide(({squares}) * try_divide(d.n, d.n - 1), m.w * m.w)"
     body = let("o", {"offset": offset}, symmetric("m.middle + d.shift", variance, "d.n", confidence))
     return estimate(f"mean({text_of(column)})", moments, let("d", values, body))
 

@@ -30,6 +30,8 @@ __all__ = ["FAN", "FREQUENCY", "median", "quantile"]
 
 #: A row of weight 1 counts so often.
 FREQUENCY = 1024.0
+#: Greater weights count as this one, lest the frequencies overflow.
+_MOST = 2.0**30
 _PER_OCTAVE, _OCTAVES = 3, 9
 #: The fan, as shares of the way from p to 0 and from p to 1: three steps an octave.
 FAN = [0.0] + [2.0 ** (i / _PER_OCTAVE - _OCTAVES) for i in range(_PER_OCTAVE * _OCTAVES + 1)]
@@ -63,13 +65,14 @@ def _quantile(
     there = y.isNotNull()
     below = [max(0.0, p * (1.0 - g)) for g in FAN]
     above = [min(1.0, p + (1.0 - p) * g) for g in FAN]
+    often = F.rint(F.least(row.w, F.lit(_MOST)) * FREQUENCY).cast("bigint")
     moments = {
         "rows": F.count(y),
         "shed": number(there & row.shed),
         "w": total(row.w, there),
         "v": total(row.v, there),
         "vv": total(row.v * row.v, there),
-        "fan": F.percentile(y, [*below, *above], F.rint(row.w * FREQUENCY).cast("bigint")),
+        "fan": F.percentile(y, [*below, *above], often),
     }
     freedom = f"coalesce({effective('m.v', 'm.vv')} - 1, 1D)"
     first = {"t": let("f", {"n": freedom}, t_sql("f.n", confidence))}

@@ -60,7 +60,7 @@ def sum(column: str | Column, *, confidence: float = 0.95, weight: str | Column 
 
     sizes = {"coins": effective("m.kv", "m.kvv"), "counted": effective("m.cv", "m.cvv")}
     known = f"m.counted > 1 AND {whole('m.cw', 'm.counted')}"
-    centred = f"{squares('m.counted * m.vy / m.cv')} * n.counted / (n.counted - 1)"
+    centred = f"{squares('m.counted * m.vy / m.cv')} * try_divide(n.counted, n.counted - 1)"
     counted = (
         f"CASE WHEN m.counted = 0 THEN 0D WHEN {known} THEN {centred} ELSE {squares('-m.middle')} END"
     )

@@ -19,52 +19,33 @@ larger.
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from headgate.errors import BadArgument
+from headgate.concept.counted import MOST, UNIT
 
-__all__ = ["MOST", "UNIT", "chained", "coin_column", "counted", "counted_column", "is_counted"]
-
-#: Counted weights are odd multiples of this.
-UNIT = 2.0**-21
-#: Counted weights are below this.
-MOST = 2.0**20
+__all__ = ["chained", "coin_column", "counted_column", "is_counted"]
 
 _HALF = 2.0**20  # weight * _HALF is a whole number and a half, if the weight is counted
 _NEXT = 1.0 + 2.0**-52
 
 
-def counted(weight: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Weights N / n as counted ones. Exactly 1 stays 1 (nothing was shed); from `MOST` on all stay.
-
-    >>> counted([1.0, 4.0, 10 / 3]).tolist()
-    [1.0, 4.000000476837158, 3.3333334922790527]
-    """
-    weights = np.asarray(weight, np.float64)
-    if not np.all(weights >= 1.0) or not np.all(np.isfinite(weights)):
-        wrong = weights[~(np.isfinite(weights) & (weights >= 1.0))].ravel()[0]
-        raise BadArgument(
-            f"weight {float(wrong)!r} is not a number from 1 on: give N / n, the rows that a stratum "
-            "had over the rows that were kept of it"
-        )
-    odd = (2.0 * np.floor(weights * _HALF) + 1.0) * UNIT
-    return np.where((weights > 1.0) & (weights < MOST), odd, weights)
-
-
 def counted_column(weight: Column) -> Column:
-    """`counted`, natively."""
+    """`headgate.concept.counted.counted`, natively."""
     w = weight.cast("double")
-    odd = (F.lit(2.0) * F.floor(w * F.lit(_HALF)) + F.lit(1.0)) * F.lit(UNIT)
+    odd = (F.lit(2.0) * F.floor(_halves(w)) + F.lit(1.0)) * F.lit(UNIT)
     return F.when((w > 1.0) & (w < MOST), odd).otherwise(w)
 
 
 def is_counted(weight: Column) -> Column:
-    """Whether a weight is a counted one: true or false, null for null."""
-    halves = weight.cast("double") * F.lit(_HALF)
-    return (halves - F.floor(halves) == F.lit(0.5)) & (weight < F.lit(MOST))
+    """Whether a weight is a counted one: true or false."""
+    halves = _halves(weight.cast("double"))
+    return halves - F.floor(halves) == F.lit(0.5)
+
+
+def _halves(weight: Column) -> Column:
+    # Bounded, as an overflow in `floor` ends a query in ANSI mode. The bound is even, so not counted.
+    return F.least(weight, F.lit(MOST)) * F.lit(_HALF)
 
 
 def coin_column(weight: Column) -> Column:
