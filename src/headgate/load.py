@@ -62,6 +62,8 @@ class Concept:
     cells: int = 0
     curve: tuple[float, ...] = ()
     deviation: float = 0.0
+    #: How far event time went in a batch, in microseconds; None while that is unknown.
+    span_us: int | None = None
     #: In front of a join: the groups that the other stream has had lately; None while that is unknown.
     present: str | None = None
 

@@ -31,32 +31,41 @@ class Partners:
     row would wait for it, before it counts as absent.
 
     >>> lately = Partners(60.0)
-    >>> for minute in range(4):
+    >>> for minute in range(5):
     ...     lately.add(60_000_000 * minute, bytes([1 << minute]))
-    >>> unpacked(lately.text())
-    b'\\x0e'
+    >>> unpacked(lately.text()).hex()
+    '1e'
     """
 
     def __init__(self, within_s: float | None) -> None:
         self._within_us = None if within_s is None else 2.0 * within_s * 1e6  # rows come out of order
-        self._batches: deque[tuple[int, bytes]] = deque()
+        self._batches: list[tuple[int, bytes]] = []
+        self._latest: deque[int] = deque(maxlen=3)
         self._first: int | None = None
 
     def add(self, latest_us: int | None, bitmap: bytes | None) -> None:
-        """One more batch: how far event time has come, and the other stream's groups in it."""
-        if self._within_us is None or latest_us is None or bitmap is None:
+        """One more batch: how far this stream's time is (None: no row came), and the other's groups."""
+        if self._within_us is None:
             return
-        self._first = latest_us if self._first is None else min(self._first, latest_us)
-        self._batches.append((latest_us, bitmap))
-        newest = max(at for at, _ in self._batches)
-        while self._batches[0][0] < newest - self._within_us:
-            self._batches.popleft()
+        if latest_us is not None:
+            self._latest.append(latest_us)
+        newest = self._newest
+        if newest is None or bitmap is None:
+            return
+        self._first = newest if self._first is None else min(self._first, newest)
+        self._batches = [(at, bits) for at, bits in self._batches if at >= newest - self._within_us]
+        self._batches.append((newest, bitmap))
+
+    @property
+    def _newest(self) -> int | None:
+        """The middle of the last three batches' latest times: one row from the future moves nothing."""
+        return sorted(self._latest)[len(self._latest) // 2] if self._latest else None
 
     def text(self) -> str | None:
         """The groups of the last batches, packed; None while too little is known."""
         if self._within_us is None or self._first is None or not self._batches:
             return None
-        if max(at for at, _ in self._batches) - self._first < self._within_us:
+        if self._batches[-1][0] - self._first < self._within_us:
             return None
         merged = 0
         for _, bitmap in self._batches:

@@ -50,6 +50,10 @@ class Plan:
     #: the allocation and its reference; None while no batch has shown what a level keeps.
     level: float | None = None
     reference: float = 1.0
+    #: The allocation that the level is one of; to another rule it says nothing.
+    rule: str = ""
+    #: How far event time goes in a batch, in microseconds, as far as that is known.
+    span_us: int | None = None
     #: In front of a join: the groups that the other stream has had lately (`KeyFilter` as text).
     present: str | None = None
 
@@ -94,8 +98,8 @@ class Plan:
         """Twelve hexadecimal digits that name what this plan keeps (labels do not count)."""
         default, exceptions = self.thresholds()
         parts: list[Any] = [default, sorted(exceptions.items())]
-        if self.level is not None:
-            parts += [self.level, self.reference, self.present]
+        if self.level is not None or self.present is not None:
+            parts += [self.level, self.reference, self.rule, self.span_us, self.present]
         text = json.dumps(parts, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -107,7 +111,8 @@ class Plan:
         ]
         value = {"v": _VERSION, "default": self.default, "exceptions": groups}
         if self.level is not None:
-            value |= {"level": self.level, "reference": self.reference}
+            value |= {"level": self.level, "reference": self.reference, "rule": self.rule}
+            value |= {} if self.span_us is None else {"span_us": self.span_us}
         if self.present is not None:
             value["present"] = self.present
         return value
@@ -129,6 +134,8 @@ class Plan:
                 labels={int(g[0]): str(g[2]) for g in groups if len(g) > 2},
                 level=None if value.get("level") is None else float(value["level"]),
                 reference=float(value.get("reference", 1.0)),
+                rule=str(value.get("rule", "")),
+                span_us=value.get("span_us"),
                 present=value.get("present"),
             )
         except (KeyError, IndexError, TypeError) as error:

@@ -11,6 +11,7 @@ from typing import Any
 
 from headgate.control import Controller, ControllerConfig
 from headgate.errors import HeadgateError
+from headgate.event_time import EventTime
 from headgate.load import Budget, Concept, LoadSample
 from headgate.partners import Partners
 from headgate.plan import KEEP_ALL, Plan
@@ -75,6 +76,8 @@ class BatchReport:
     curve: tuple[float, ...] = ()
     #: In front of a join: the groups of this batch as a bitmap, the latest event time in microseconds,
     #: and the other stream's groups.
+    #: Tasks that could not have the batch's plan, and failed open or closed.
+    astray: int = 0
     present: bytes | None = None
     latest_us: int | None = None
     met: bytes | None = None
@@ -101,6 +104,7 @@ class GateRun:
         self._budget = self._controller.opening(clock())
         if not self._warm:
             self._budget = Budget(min(spec.start, self._budget.keep), self._budget.state)
+        self._time = EventTime()
         self._partners = Partners(getattr(spec.policy, "within_s", None))
         self.last_batch = -1
         self._opened = False
@@ -219,7 +223,8 @@ class GateRun:
         if sample.arrived > 0:
             self._concept = report.concept(self.spec.keys)
         self._partners.add(report.latest_us, report.met)
-        self._concept = replace(self._concept, present=self._partners.text())
+        self._time.add(report.latest_us)
+        self._concept = replace(self._concept, present=self._partners.text(), span_us=self._time.span_us)
         state = self._budget.state
         budget = self._controller.decide(self._demand(report))
         # An empty first batch says nothing: the opening budget is for the first rows.
@@ -260,12 +265,15 @@ class GateRun:
 
     def _record(self, report: BatchReport) -> Record:
         sample = report.sample
-        plan, origin = self._plan_of(report)
+        plan, origin, shape = self._plan_of(report)
         remark = self.spec.policy.remark(plan, self._concept)
         would_shed = 0
         if self.settings.mode == "monitor":
             advice = self.spec.policy.plan(self._budget, self._concept)
+            share = self.spec.policy.would_keep(advice, self._concept)
             would_shed = _expected_shed(advice, self._concept)
+            if share is not None:
+                would_shed = round((1.0 - share) * self._concept.total)
         return Record(
             gate=self.spec.name,
             query=self.query,
@@ -274,7 +282,7 @@ class GateRun:
             kept=sample.kept,
             shed=sample.arrived - sample.kept,
             plan=plan,
-            shape=self.spec.shape,
+            shape=shape or self.spec.shape,
             origin=origin,
             mode=self.settings.mode,
             would_shed=would_shed,
@@ -295,24 +303,24 @@ class GateRun:
             return {str(k): n for k, n in report.counts.items()}
         return {f"yielded {label}": n for label, n in report.yielded_groups.items()}
 
-    def _plan_of(self, report: BatchReport) -> tuple[Plan, str]:
-        """The plan that the batch was pinned to, if it is the one that its rows really met."""
+    def _plan_of(self, report: BatchReport) -> tuple[Plan, str, str]:
+        """The plan that the batch was pinned to, if its rows really met that one; why; the shape."""
         try:
             pinned = self._store.pinned(report.sample.batch_id)
         except (OSError, ValueError):
             pinned = None
         met = report.weight
-        if pinned is not None and met in (None, pinned.plan.default_weight):
-            return pinned.plan, pinned.origin
+        if pinned is not None and not report.astray and met in (None, pinned.plan.default_weight):
+            return pinned.plan, pinned.origin, pinned.shape
         if pinned is None and report.sample.arrived == 0:
-            return self.plan(), "plan"  # no row, so no task of a drawing gate asked for one
+            return self.plan(), "plan", ""  # no row, so no task of a drawing gate asked for one
         # No pin: the worker could not use the folder, and failed open or closed.
         given = self.spec.settings
         if met is None:
             rate = given.floor if given.on_failure == "closed" else 1.0
         else:
             rate = min(1.0, 1.0 / met)
-        return Plan(rate), "fail-open" if rate >= 1.0 else "fail-closed"
+        return Plan(rate), "fail-open" if rate >= 1.0 else "fail-closed", ""
 
 
 def _measures(report: BatchReport, plan: Plan) -> dict[str, float]:

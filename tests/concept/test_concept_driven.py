@@ -60,7 +60,8 @@ def test_a_trickle_before_a_burst_does_not_open_the_gate() -> None:
 
 
 def test_without_a_batch_to_learn_from_the_tasks_decide() -> None:
-    assert hg.ConceptDriven("route").plan(Budget(0.1, "shedding"), Concept()) == Plan(0.1)
+    plan = hg.ConceptDriven("route").plan(Budget(0.1, "shedding"), Concept())
+    assert (plan.default, plan.level) == (0.1, None)
 
 
 def test_a_level_above_every_group_keeps_all_of_them() -> None:
@@ -132,6 +133,7 @@ def test_needs_are_those_of_the_textbook() -> None:
         ({"accuracy": WISH, "counts": "history"}, "counts='batch'"),
         ({"accuracy": WISH, "allocation": "sqrt"}, "leave allocation out"),
         ({"thrifty": True}, "needs accuracy="),
+        ({"accuracy": WISH, "overflow": "random"}, "leave overflow out"),
     ],
 )
 def test_bad_use_is_told_at_the_call(given: dict[str, Any], says: str) -> None:
@@ -152,3 +154,16 @@ def test_bad_use_is_told_at_the_call(given: dict[str, Any], says: str) -> None:
 def test_an_accuracy_must_make_sense(given: dict[str, Any], says: str) -> None:
     with pytest.raises(hg.BadArgument, match=says):
         hg.Accuracy(**{"of": "fare", "within": 0.02, **given})
+
+
+def test_a_thrifty_policy_with_little_time_keeps_what_fits() -> None:
+    """Its controller thinks in the rows that are needed (500 here), not in those that come."""
+    policy = hg.ConceptDriven("route", accuracy=WISH, thrifty=True)
+    concept = _concept(policy, np.full(10, 1000))
+    plan = policy.plan(Budget(0.5, "shedding", rows=250.0), concept)
+    assert plan.level == pytest.approx(0.5, rel=0.05)
+    assert policy.would_keep(plan, concept) == pytest.approx(0.025, rel=0.05)
+
+
+def test_nothing_fits_at_all() -> None:
+    assert hg.ConceptDriven("route").plan(Budget(0.0, "shedding"), Concept()).keeps_nothing

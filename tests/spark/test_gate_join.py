@@ -95,14 +95,16 @@ def test_streams_learn_who_can_meet_and_every_pair_group_is_there(
 
 def test_partners_are_unknown_until_rows_have_waited_long_enough() -> None:
     lately = Partners(60.0)
-    assert lately.text() is None
-    lately.add(0, b"\x01")
-    lately.add(119_000_000, b"\x02")
-    assert lately.text() is None
-    lately.add(121_000_000, b"\x04")
+    for at, bits in ((0, b"\x01"), (0, b"\x01"), (0, b"\x01"), (119_000_000, b"\x02")):
+        lately.add(at, bits)
+        assert lately.text() is None
+    for at in (121_000_000, 122_000_000, None):  # the last batch has no row of this stream
+        lately.add(at, b"\x04" if at else b"\x08")
     text = lately.text()
     assert text is not None
-    assert unpacked(text) == b"\x06"
+    assert unpacked(text) == b"\x0c", "what came two minutes ago and more is forgotten"
+    lately.add(10**15, b"\x10")  # one row from the future does not make it forget
+    assert unpacked(str(lately.text())) == b"\x1c"
     assert Partners(None).text() is None
 
 

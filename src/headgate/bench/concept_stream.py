@@ -46,7 +46,7 @@ class StreamCase:
         Whole queries run in turn, as a query's state is part of its cost.
         """
         seconds: dict[str, list[float]] = {}
-        kept, balanced = {}, True
+        kept = {}
         for number in range(rounds):
             for design in STREAMED if number % 2 == 0 else STREAMED[::-1]:
                 name = f"{design}-{number}"

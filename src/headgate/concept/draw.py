@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from headgate.concept.allocation import Counts, Floats
 from headgate.concept.counted import counted
+from headgate.sketches.hashing import mix64_array
 
-__all__ = ["draw_fixed", "toss_coins"]
+__all__ = ["draw_fixed", "told_apart", "toss_coins"]
 
 #: Row hashes have 62 bits (`headgate.plan.SCALE`).
 _SCALE = float(1 << 62)
@@ -24,7 +25,7 @@ def draw_fixed(codes: Codes, hashes: npt.NDArray[np.int64], sizes: Counts, quota
     """The weight of every row: 0 if it is shed, else rows of its stratum / rows kept of it, as counted.
 
     `codes` number the strata from 0, `sizes` are their rows. A stratum keeps its `quotas` rows with the
-    lowest hashes; rows of equal hash share one fate, so that ties may keep a few more.
+    lowest hashes; rows of equal hash (see `told_apart`) share one fate, so ties may keep a few more.
 
     >>> codes, hashes = np.array([0, 0, 0, 1]), np.array([5, 3, 9, 7])
     >>> draw_fixed(codes, hashes, np.array([3, 1]), np.array([2, 1])) > 0
@@ -37,6 +38,25 @@ def draw_fixed(codes: Codes, hashes: npt.NDArray[np.int64], sizes: Counts, quota
     of_stratum = counted(np.maximum(sizes / np.maximum(numbers, 1), 1.0))
     weights[kept] = of_stratum[codes[kept]]
     return weights
+
+
+def told_apart(hashes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The hashes, with those that equal rows share replaced by one of each row's own.
+
+    The bottom of a stratum is a fair draw of its rows only if each has a hash of its own: ninety equal
+    rows under one hash would be kept or shed together. Which of equal rows is kept makes no difference.
+    """
+    order = np.argsort(hashes, kind="stable")
+    ranked = hashes[order]
+    again = np.flatnonzero(ranked[1:] == ranked[:-1]) + 1
+    if not len(again):
+        return hashes
+    begins = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
+    turns = np.arange(len(ranked)) - np.repeat(begins, np.diff(np.r_[begins, len(ranked)]))
+    salted = ranked[again].view(np.uint64) ^ mix64_array(turns[again].astype(np.uint64))
+    apart = hashes.copy()
+    apart[order[again]] = (mix64_array(salted) >> np.uint64(2)).astype(np.int64)
+    return apart
 
 
 def toss_coins(codes: Codes, hashes: npt.NDArray[np.int64], sizes: Counts, quotas: Counts) -> Floats:

@@ -20,7 +20,7 @@ import numpy as np
 from headgate.concept.allocation import Counts, Floats
 from headgate.errors import BadArgument
 
-__all__ = ["Curve", "Rule", "grid", "level_for"]
+__all__ = ["Rule", "grid", "level_for"]
 
 #: The exponents of two between which each rule's level lies.
 _EXPONENTS = {
@@ -108,29 +108,3 @@ def level_for(budget: float, levels: Floats, kept: Floats) -> float:
     1.5
     """
     return float(np.interp(budget, np.maximum.accumulate(kept), levels))
-
-
-@dataclass(frozen=True)
-class Curve:
-    """What the groups of one batch were, as far as the next level needs to know."""
-
-    #: Rows kept at each level of the rule's grid.
-    kept: tuple[float, ...]
-    rows: int
-    #: Strata: groups, in each pane of the window and each task that counted them.
-    cells: int
-    #: Row-weighted mean of the groups' standard deviations, where values were looked at.
-    deviation: float = 0.0
-
-    def level(self, rule: Rule, budget: float) -> float:
-        """The level that would have kept this many of the batch's rows."""
-        return level_for(budget, grid(rule.name), np.asarray(self.kept))
-
-    def kept_at(self, rule: Rule, level: float) -> float:
-        """The rows that this level would have kept."""
-        return float(np.interp(level, grid(rule.name), np.asarray(self.kept)))
-
-    @property
-    def floor(self) -> float:
-        """The least share of the rows without which groups go missing."""
-        return self.cells / self.rows if self.rows else 0.0

@@ -129,6 +129,11 @@ class ConceptDriven(Policy):
             )
         if (self.meets is None) != (self.within is None) or (self.meets and self.time is None):
             raise BadArgument("meets=, within= and time= go together: use hg.gate_join, which sets them")
+        if self.accuracy is not None and self.overflow != "exceed":
+            raise BadArgument(
+                f"overflow={self.overflow!r} beside accuracy=: an accuracy is for every group, so none "
+                "can yield; leave overflow out"
+            )
         if self.thrifty and self.accuracy is None:
             raise BadArgument("thrifty=True needs accuracy=, which says how much is enough")
         if self.accuracy is not None and self.allocation != "senate":
@@ -192,26 +197,54 @@ class ConceptDriven(Policy):
         if not self.same_batch:
             return self._by_history(budget, concept)
         if budget.keep >= 1.0:
-            return Plan(1.0, level=1.0) if self.accuracy is not None and self.thrifty else Plan(1.0)
-        level, reference = self._level(budget, concept), self._reference(concept)
+            if self.accuracy is None or not self.thrifty:
+                return Plan(1.0)
+            return Plan(1.0, level=1.0, rule=self.rule().name, span_us=concept.span_us)
+        if budget.keep <= 0.0:
+            return Plan(0.0)
+        level, reference = self._level(budget, concept), self._reference(budget, concept)
         if self.accuracy is not None and self.prefer == "accuracy":
             level = max(1.0, level or 1.0)
         if level is not None and self.accuracy is not None and self.thrifty:
             level = min(1.0, level)
-        return Plan(budget.keep, level=level, reference=reference, present=concept.present)
+        return Plan(
+            budget.keep,
+            level=level,
+            reference=reference,
+            rule=self.rule().name,
+            span_us=concept.span_us,
+            present=concept.present,
+        )
 
-    def _reference(self, concept: Concept) -> float:
+    def _growth(self, budget: Budget, concept: Concept) -> float:
+        """How many times larger the next batch is expected to be than the last."""
+        if budget.rows is None or concept.total <= 0:
+            return 1.0
+        # A thrifty policy's controller thinks in the rows that are needed, not in those that come.
+        offered = self._kept_at(1.0, concept) if self.thrifty else float(concept.total)
+        return budget.rows / budget.keep / max(1.0, offered)
+
+    def _kept_at(self, level: float, concept: Concept) -> float:
+        """The rows of the last batch that a level would have kept."""
+        return float(np.interp(level, grid(self.rule().name), np.asarray(concept.curve)))
+
+    def would_keep(self, plan: Plan, concept: Concept) -> float | None:
+        """The share of the last batch's rows that a plan would have kept, where a curve tells."""
+        if plan.level is None or not concept.curve or concept.total <= 0:
+            return None
+        return min(1.0, self._kept_at(plan.level, concept) / concept.total)
+
+    def _reference(self, budget: Budget, concept: Concept) -> float:
         if self.allocation == "congress" and concept.cells:
-            return concept.total / concept.cells
+            return self._growth(budget, concept) * concept.total / concept.cells
         return concept.deviation if self.allocation == "neyman" and concept.deviation > 0 else 1.0
 
     def _level(self, budget: Budget, concept: Concept) -> float | None:
         """Read off the last batch's curve, stretched to the rows that are expected of the next one."""
         if not concept.curve or concept.total <= 0:
             return None
-        rule = self.rule()
+        rule, growth = self.rule(), self._growth(budget, concept)
         rows = budget.keep * concept.total if budget.rows is None else budget.rows
-        growth = rows / budget.keep / concept.total
         if growth <= 0.0:
             return None
         level = level_for(rows / growth, grid(rule.name), np.asarray(concept.curve))
@@ -243,7 +276,8 @@ class ConceptDriven(Policy):
                 return f"accuracy yields to latency: error about {error:.2g}, {wanted}"
         if self.accuracy is not None and plan.level is None and plan.default < 1.0:
             return "kept what fits, which may be less than the accuracy needs"
-        if self.accuracy is not None and self.prefer == "accuracy" and plan.level == 1.0:
+        yields = self.prefer == "accuracy" and not self.thrifty and plan.default < 1.0
+        if self.accuracy is not None and yields and plan.level == 1.0:
             return "latency yields to accuracy: kept what the accuracy needs"
         floor = concept.cells / concept.total if concept.total else 0.0
         if floor > plan.default and plan.level is not None:

@@ -42,6 +42,10 @@ class Policy(ABC):
         """The groups that this policy tells apart; by default none."""
         return Grouping()
 
+    def would_keep(self, plan: Plan, concept: Concept) -> float | None:
+        """The share of the concept's rows that a plan keeps, where its rates do not tell; else None."""
+        return None
+
     def remark(self, plan: Plan, concept: Concept) -> str:
         """What people should know of a batch that met this plan; by default nothing."""
         return ""

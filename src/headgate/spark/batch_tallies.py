@@ -37,6 +37,8 @@ class Tally:
     arrived: int | None
     strata: int
     yielded: int
+    #: The rows that were to be kept, where that is known.
+    planned: int | None = None
     _kept: Observation | None = None
 
     def watch(self, frame: DataFrame) -> DataFrame:
@@ -50,6 +52,10 @@ class Tally:
         if kept is None:
             return None
         arrived = kept if self.arrived is None else self.arrived
+        if self.planned is not None and kept < 0.5 * self.planned:
+            kept = self.planned  # the first action only looked: isEmpty, take
+        elif self.arrived is None and kept < 0.01 * int(progress.get("numInputRows") or 0):
+            arrived = kept = int(progress["numInputRows"])
         sample, parts, offsets = sample_of(progress, {"arrived": arrived}, kept=kept)
         return BatchReport(
             query=str(progress["id"]), sample=sample, parts_ms=parts, offsets=offsets,

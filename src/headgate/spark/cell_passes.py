@@ -18,7 +18,7 @@ from headgate.concept.accuracy import Accuracy
 from headgate.concept.allocation import Allocation, allocate
 from headgate.concept.level import Rule, grid, level_for
 from headgate.plan import SCALE, Plan
-from headgate.sketches.hashing import mix64_array
+from headgate.sketches.hashing import mix64, mix64_array
 from headgate.spark.cells import CELL, CellShape
 from headgate.spark.identity import row_hash
 from headgate.spark.weights import counted_column
@@ -44,9 +44,10 @@ def drawn_in_two_passes(
     identity: tuple[str, ...],
     seed: int,
     plan: Plan,
+    batch: int = 0,
 ) -> tuple[DataFrame, Column, Allocation]:
     """The kept rows with scratch columns, their weight, and what was allocated."""
-    joined, allocation = _joined(spark, frame, cells, identity, seed, plan)
+    joined, allocation = _joined(spark, frame, cells, identity, seed, plan, batch)
     rows, reached = F.col(_ROWS), joined.where(_within())
     # Groups that keep a row by luck stand for those that did not have it.
     luck = F.lit(allocation.chance if cells.overflow == "random" else 1.0)
@@ -64,9 +65,10 @@ def judged_in_two_passes(
     identity: tuple[str, ...],
     seed: int,
     plan: Plan,
+    batch: int,
 ) -> tuple[DataFrame, Column]:
     """All rows with scratch columns, and whether `drawn_in_two_passes` keeps a row: for a backfill."""
-    joined, _ = _joined(spark, frame, cells, identity, seed, plan)
+    joined, _ = _joined(spark, frame, cells, identity, seed, plan, batch)
     kept = _within() if cells.draw == "coin" else _within() & _among()
     return joined.withColumn(_RANK, _rank()), kept
 
@@ -78,11 +80,12 @@ def _joined(
     identity: tuple[str, ...],
     seed: int,
     plan: Plan,
+    batch: int,
 ) -> tuple[DataFrame, Allocation]:
     """The frame with its strata's bounds beside every row; none beside rows of strata kept whole."""
     hashed = row_hash(frame, identity, seed)
     counts = _counts(frame, cells, hashed)
-    allocation = quotas_of(counts, cells, plan)
+    allocation = quotas_of(counts, cells, plan, mix64(seed ^ mix64(batch)))
     if cells.overflow != "exceed" and len(allocation.yielded):
         names = counts["label"].take(pa.array(allocation.yielded[:_SHOWN])).to_pylist()
         log.warning(
@@ -115,8 +118,10 @@ def _counts(frame: DataFrame, cells: CellShape, hashed: Column) -> pa.Table:
     """The rows of every stratum, its lowest hash, and mean and spread of its values where they count."""
     found = [F.count(F.lit(1)).alias("n"), F.min(hashed).alias("lowest")]
     if cells.value is not None:
-        value = F.col(cells.value).cast("double")
+        value = F.nanvl(F.col(cells.value).cast("double"), F.lit(None))
         found += [F.avg(value).alias("mean"), F.coalesce(F.stddev(value), F.lit(0.0)).alias("spread")]
+    if cells.accuracy is not None and cells.pane_us:
+        found += [F.min(cells.micros()).alias("earliest"), F.max(cells.micros()).alias("latest")]
     if cells.overflow != "exceed":
         found.append(F.any_value(cells.label()).alias("label"))
     return frame.groupBy(cells.key(frame).alias("k")).agg(*found).toArrow()
@@ -126,31 +131,41 @@ def _numbers(counts: pa.Table, name: str) -> npt.NDArray[np.float64]:
     return np.asarray(np.nan_to_num(counts[name].to_numpy().astype(np.float64)))
 
 
-def quotas_of(counts: pa.Table, cells: CellShape, plan: Plan) -> Allocation:
-    """How many rows of each stratum to keep, now that all are counted."""
+def quotas_of(counts: pa.Table, cells: CellShape, plan: Plan, salt: int) -> Allocation:
+    """How many rows of each stratum to keep, now that all are counted; `salt` is the batch's luck."""
     sizes = counts["n"].to_numpy().astype(np.int64)
     spread = _numbers(counts, "spread") if cells.value is not None else None
     if plan.keeps_everything:
         return Allocation(sizes, sizes, float(sizes.sum()))
-    order = mix64_array(counts["k"].to_numpy().astype(np.int64).view(np.uint64))
+    order = mix64_array(counts["k"].to_numpy().astype(np.int64).view(np.uint64) ^ np.uint64(salt))
     if cells.accuracy is None:
         return allocate(
             sizes, plan.default * sizes.sum(), cells.rule,
             least=cells.least, deviations=spread, overflow=cells.overflow, order=order,
         )  # fmt: skip
-    needs, rule = needs_of(counts, cells), Rule("need", cells.least, cells.overflow)
-    level = plan.level
+    needs, rule = needs_of(counts, cells, plan), Rule("need", cells.least, cells.overflow)
+    level = plan.level if plan.rule == cells.rule else None
     if level is None:
         level = level_for(plan.default * sizes.sum(), grid("need"), rule.curve(sizes, needs))
     dice = np.asarray((order >> np.uint64(11)) * 2.0**-53, np.float64)
     return Allocation(sizes, rule.quotas(level, sizes, needs, dice), float(needs.sum()))
 
 
-def needs_of(counts: pa.Table, cells: CellShape) -> npt.NDArray[np.float64]:
-    """The rows of each stratum that the accuracy asked for needs."""
+def needs_of(counts: pa.Table, cells: CellShape, plan: Plan) -> npt.NDArray[np.float64]:
+    """The rows of each stratum that the accuracy asked for needs.
+
+    A batch frame is taken to hold whole panes; inside ``foreachBatch`` (with a control folder) it holds
+    as much of them as event time went on between its first row and its last.
+    """
     assert cells.accuracy is not None
     sizes = counts["n"].to_numpy().astype(np.int64)
-    part = np.full(len(sizes), cells.pane_us / cells.window_us if cells.window_us else 1.0)
+    covered = float(cells.pane_us)
+    if cells.pane_us and not cells.alone and len(sizes):
+        span = plan.span_us
+        if span is None:
+            span = int(_numbers(counts, "latest").max() - _numbers(counts, "earliest").min())
+        covered = min(max(float(span), 1e-4 * cells.window_us), covered)
+    part = np.full(len(sizes), covered / cells.window_us if cells.window_us else 1.0)
     wish = Accuracy(*cells.accuracy)
     return wish.needs(sizes, _numbers(counts, "mean"), _numbers(counts, "spread"), part)
 

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headgate.concept.accuracy import Accuracy
-from headgate.concept.draw import draw_fixed, toss_coins
+from headgate.concept.draw import draw_fixed, told_apart, toss_coins
 from headgate.concept.key_filter import KeyFilter
 from headgate.concept.level import Rule, grid, level_for
 from headgate.plan import Plan
@@ -29,8 +30,9 @@ __all__ = ["ABOUT", "RETURNS", "YIELDED", "Cells", "Known", "Pinned", "Sampling"
 RETURNS = "w double, about array<double>"
 #: The weight of a row whose whole group yielded; any weight that is not above 0 means shed.
 YIELDED = -1.0
-#: What a task reports: strata, rows, strata that keep no row, deviation times rows; then the curve.
-ABOUT = ("cells", "rows", "yielded", "deviation")
+#: What a task reports: strata, rows, strata that keep no row, deviation times rows, whether it had to do
+#: without the batch's plan; then the curve.
+ABOUT = ("cells", "rows", "yielded", "deviation", "astray")
 
 Arrays = tuple[pa.Array, ...]
 
@@ -42,9 +44,10 @@ class Known:
     plan: Plan
     batch: int = 0
 
-    def here(self) -> tuple[Plan, int]:
-        """Plan and batch."""
-        return self.plan, self.batch
+    def here(self) -> tuple[Plan, int, bool]:
+        """Plan, batch, and whether the plan is the batch's own. A fixed rate meets every batch."""
+        running = batch_of_task()
+        return self.plan, self.batch if running is None else running[1], True
 
 
 @dataclass(frozen=True)
@@ -53,12 +56,17 @@ class Pinned:
 
     lookup: TaskPlan
 
-    def here(self) -> tuple[Plan, int]:
-        """Plan and batch."""
+    def here(self) -> tuple[Plan, int, bool]:
+        """Plan, batch, and whether the plan is the batch's own.
+
+        A thread that a ``foreachBatch`` function began does not say which batch it works for; the gate
+        then fails as it was told to, and reports it.
+        """
         running = batch_of_task()
         if running is None:
-            raise RuntimeError("a planned gate runs in a micro-batch")
-        return self.lookup.of(*running), running[1]
+            return self.lookup.fallback().plan, 0, False
+        found = self.lookup.pin(*running)
+        return found.plan, running[1], not found.origin.startswith("fail")
 
 
 @dataclass(frozen=True)
@@ -70,14 +78,15 @@ class Sampling:
     overflow: str
     draw: str
     seed: int
-    #: The columns after key and hash: a value, and a time in microseconds.
+    #: Whether a value follows key and hash.
     valued: bool = False
-    timed: bool = False
     #: Whether a last column has the group's number among those of a `KeyFilter`.
     meeting: bool = False
     accuracy: Accuracy | None = None
     pane_us: int = 0
     window_us: int = 0
+    #: Whether there is no driver to find a level, so that each task finds one for its own rows.
+    alone: bool = False
 
 
 class Cells:
@@ -92,6 +101,8 @@ class Cells:
         self.codes: npt.NDArray[np.integer] = whole.indices.to_numpy(zero_copy_only=False)
         self.keys = whole.dictionary.to_numpy(zero_copy_only=False)
         self.hashes = _joined(columns, 1)
+        if pc.count_distinct(pa.chunked_array([c[1] for c in columns])).as_py() < len(self.codes):
+            self.hashes = told_apart(self.hashes)
         self.sizes = np.bincount(self.codes, minlength=len(self.keys)).astype(np.int64)
         self.means = self.deviations = np.zeros(len(self.keys))
         if sampling.valued:
@@ -99,8 +110,6 @@ class Cells:
         self._bits = np.zeros(len(self.keys), np.int64)
         if sampling.meeting:
             self._bits[self.codes] = _joined(columns, -1)
-        times = _joined(columns, 2 + sampling.valued) if sampling.timed else None
-        self.part = self._part(times)
 
     def _measure(self, values: npt.NDArray[np.float64]) -> None:
         """Mean and standard deviation of each stratum's values; nulls and NaN are passed over."""
@@ -111,34 +120,33 @@ class Cells:
         squares = np.bincount(codes, np.square(known - self.means[codes]), len(self.keys))
         self.deviations = np.sqrt(squares / np.maximum(numbers - 1, 1))
 
-    def _part(self, times: npt.NDArray[np.int64] | None) -> npt.NDArray[np.float64]:
-        """How much of its window each stratum is, in event time: a batch brings a part of a pane."""
+    def part(self, span_us: int | None) -> npt.NDArray[np.float64]:
+        """How much of its window a stratum is, in event time: a batch brings a part of a pane."""
         given = self._sampling
-        if times is None or given.pane_us == 0 or not len(times):
+        if given.pane_us == 0:
             return np.ones(len(self.keys))
-        first, last = int(times.min()), int(times.max())
-        pane = np.zeros(len(self.keys), np.int64)
-        pane[self.codes] = times // given.pane_us * given.pane_us
-        covered = np.minimum(last, pane + given.pane_us) - np.maximum(first, pane)
-        return np.clip(covered / given.window_us, 1e-4, given.pane_us / given.window_us)
+        covered = given.pane_us if span_us is None else min(span_us, given.pane_us)
+        return np.full(len(self.keys), max(1e-4, covered / given.window_us))
 
-    def decide(self, plan: Plan, batch: int) -> tuple[npt.NDArray[np.float64], list[float]]:
-        """Every row's weight, and what to report."""
+    def decide(
+        self, plan: Plan, batch: int, own: bool = True
+    ) -> tuple[npt.NDArray[np.float64], list[float]]:
+        """Every row's weight, and what to report; `own` says whether the plan is the batch's own."""
         given = self._sampling
-        reference = self._reference() if plan.level is None else plan.reference
+        level = plan.level if plan.rule == given.rule else None
+        reference = self._reference() if level is None else plan.reference
         rule = Rule(given.rule, given.least, given.overflow, reference)
-        needs = None
-        if given.accuracy is not None:
-            needs = given.accuracy.needs(self.sizes, self.means, self.deviations, self.part)
-        shares = rule.shares(self.sizes, self.deviations, needs)
-        if given.meeting and plan.present is not None:
-            shares = shares * KeyFilter.from_text(plan.present).holds(self._bits)
+        shares = self._shares(rule, plan)
         curve = rule.curve(self.sizes, shares)
         if plan.keeps_everything:
-            return np.ones(len(self.codes)), self._about(self.sizes, curve)
-        level = plan.level
-        if level is None:
+            return np.ones(len(self.codes)), self._about(self.sizes, curve, own)
+        if level is None and given.alone:
             level = level_for(plan.default * len(self.codes), grid(rule.name), curve)
+        elif level is None:
+            # Nothing is known of the other tasks' groups: what depends on no other group is the same
+            # however the batch is split.
+            rule, level = Rule("proportional", given.least, given.overflow), plan.default
+            shares = self.sizes.astype(np.float64)
         quotas = rule.quotas(level, self.sizes, shares, self._dice(batch))
         draw = draw_fixed if given.draw == "fixed" else toss_coins
         weights = draw(self.codes, self.hashes, self.sizes, quotas)
@@ -147,7 +155,20 @@ class Cells:
             weights /= np.minimum(1.0, np.maximum(level * shares, 1e-12))[self.codes]
         if given.overflow != "exceed":
             weights[(quotas == 0)[self.codes]] = YIELDED
-        return weights, self._about(quotas, curve)
+        return weights, self._about(quotas, curve, own)
+
+    def _shares(self, rule: Rule, plan: Plan) -> npt.NDArray[np.float64]:
+        given, needs = self._sampling, None
+        if given.accuracy is not None:
+            part = self.part(plan.span_us)
+            needs = given.accuracy.needs(self.sizes, self.means, self.deviations, part)
+        shares = rule.shares(self.sizes, self.deviations, needs)
+        if given.meeting:
+            inside = self._bits >= 0  # a null key joins nothing
+            if plan.present is not None:
+                inside &= KeyFilter.from_text(plan.present).holds(np.maximum(self._bits, 0))
+            shares = shares * inside
+        return shares
 
     def _reference(self) -> float:
         """What the driver will take for a reference, as far as this partition can tell."""
@@ -162,10 +183,13 @@ class Cells:
         mixed = mix64_array(self.keys.astype(np.int64).view(np.uint64) ^ salt)
         return np.asarray((mixed >> np.uint64(11)) * 2.0**-53)
 
-    def _about(self, quotas: npt.NDArray[np.int64], curve: npt.NDArray[np.float64]) -> list[float]:
+    def _about(
+        self, quotas: npt.NDArray[np.int64], curve: npt.NDArray[np.float64], own: bool
+    ) -> list[float]:
         yielded = int(((quotas == 0) & (self.sizes > 0)).sum())
         spread = float((self.deviations * self.sizes).sum())
-        return [float(len(self.keys)), float(len(self.codes)), float(yielded), spread, *curve.tolist()]
+        facts = [len(self.keys), len(self.codes), yielded, spread, 0.0 if own else 1.0]
+        return [*(float(fact) for fact in facts), *np.round(curve).tolist()]
 
 
 def _joined(columns: list[Arrays], index: int) -> npt.NDArray[Any]:
@@ -179,8 +203,7 @@ def weigher(sampling: Sampling, plans: Known | Pinned) -> Callable[[Iterator[Any
         columns = list(batches)
         if not columns:
             return
-        plan, batch = plans.here()
-        weights, about = Cells(sampling, columns).decide(plan, batch)
+        weights, about = Cells(sampling, columns).decide(*plans.here())
         at = 0
         for part in columns:
             rows = len(part[0])

@@ -8,14 +8,14 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
-from pyspark.sql.types import NumericType, TimestampNTZType, TimestampType
+from pyspark.sql.types import ArrayType, NumericType, StructType
 
 from headgate.concept.accuracy import Accuracy
 from headgate.concept.key_filter import BITS
 from headgate.concept.policy import ConceptDriven
 from headgate.errors import BadArgument
 from headgate.spark.cell_task import RETURNS, Known, Pinned, Sampling, weigher
-from headgate.spark.identity import group_key, require_columns, row_hash
+from headgate.spark.identity import group_key, require_columns, require_timestamp, row_hash
 
 __all__ = ["CELL", "DRAWN", "CellShape"]
 
@@ -46,9 +46,11 @@ class CellShape:
     partitions: int = 0
     #: Whether a batch frame was drawn from in two passes (`headgate.spark.cell_passes`).
     passes: bool = False
+    #: Whether there is no control folder, and so no level: each task finds one for its own rows.
+    alone: bool = False
 
     @classmethod
-    def of(cls, policy: ConceptDriven, partitions: int, passes: bool) -> CellShape:
+    def of(cls, policy: ConceptDriven, partitions: int, passes: bool, alone: bool) -> CellShape:
         """The shape that a policy asks for."""
         wish = policy.accuracy
         return cls(
@@ -63,8 +65,9 @@ class CellShape:
             value=policy.value if wish is None else wish.of,
             accuracy=None if wish is None else (wish.of, wish.within, wish.confidence, wish.least_rows),
             meeting=policy.meets is not None,
-            partitions=partitions if policy.counts == "batch" and not passes else 0,
+            partitions=partitions if policy.counts == "batch" and not (passes or alone) else 0,
             passes=passes,
+            alone=alone,
         )
 
     @classmethod
@@ -78,12 +81,7 @@ class CellShape:
         """Refuse columns that are not there or cannot serve."""
         group_key(frame, self.by)
         if self.time is not None:
-            (kind,) = require_columns(frame, [self.time], "time")
-            if not isinstance(kind, TimestampType | TimestampNTZType):
-                raise BadArgument(
-                    f"time={self.time!r} is a {kind.simpleString()}, not a timestamp: windows are cut "
-                    "by time; cast it to timestamp"
-                )
+            require_timestamp(frame, self.time, "time")
         if self.value is not None:
             argument = "value" if self.accuracy is None else "accuracy.of"
             (kind,) = require_columns(frame, [self.value], argument)
@@ -98,15 +96,20 @@ class CellShape:
 
         Spark's hash passes over nulls, so with several columns it also gets which of them are null.
         """
-        group = group_key(frame, self.by)
-        parts = [group, *([F.col(name).isNull() for name in self.by] if len(self.by) > 1 else [])]
+        kinds = require_columns(frame, self.by, "by")
+        if any(isinstance(kind, ArrayType | StructType) for kind in kinds):
+            whole = F.struct(*[F.col(name).alias(f"c{i}") for i, name in enumerate(self.by)])
+            parts = [F.to_json(whole, {"ignoreNullFields": "false"})]
+        else:
+            parts = [group_key(frame, self.by)]
+            parts += [F.col(name).isNull() for name in self.by] if len(self.by) > 1 else []
         if self.pane_us:
             parts.append(self.pane())
         return F.xxhash64(F.lit(_CELL_SEED), *parts)
 
     def pane(self) -> Column:
         """The number of a row's pane; a row without a time is in one of its own."""
-        return F.floor(self._micros() / F.lit(self.pane_us))
+        return F.floor(self.micros() / F.lit(self.pane_us))
 
     def label(self) -> Column:
         """A row's group as people read it."""
@@ -115,19 +118,26 @@ class CellShape:
 
     def bit(self) -> Column:
         """The number of a row's group in a `KeyFilter`; of equal values in both streams' types."""
-        texts = [F.coalesce(F.col(name).cast("string"), F.lit("\0")) for name in self.by]
-        return F.pmod(F.xxhash64(F.lit(_CELL_SEED), *texts), F.lit(BITS))
+        known = F.lit(True)
+        for name in self.by:
+            known &= F.col(name).isNotNull()
+        texts = [F.col(name).cast("string") for name in self.by]
+        bit = F.pmod(F.xxhash64(F.lit(_CELL_SEED), *texts), F.lit(BITS))
+        return F.when(known, bit).otherwise(F.lit(-1))
 
     def seen(self) -> list[Column]:
-        """What the other stream's gate must know of this one: its groups, and how far its time is."""
+        """What must be known of a batch: how far its time is, and in front of a join its groups."""
+        if not self.meeting:
+            return [F.max(self.micros()).alias("latest")] if self.accuracy and self.pane_us else []
         return [
-            F.call_function("bitmap_construct_agg", self.bit()).alias("present"),
-            F.max(self._micros()).alias("latest"),
+            F.call_function("bitmap_construct_agg", F.nullif(self.bit(), F.lit(-1))).alias("present"),
+            F.max(self.micros()).alias("latest"),
         ]
 
-    def _micros(self) -> Column:
+    def micros(self) -> Column:
+        """A row's event time in microseconds."""
         assert self.time is not None
-        return F.unix_micros(F.col(self.time).cast("timestamp"))
+        return F.unix_micros(F.col(self.time))
 
     def sampling(self, seed: int) -> Sampling:
         """What the workers need to know."""
@@ -138,11 +148,11 @@ class CellShape:
             draw=self.draw,
             seed=seed,
             valued=self.value is not None,
-            timed=self.accuracy is not None and self.time is not None,
             accuracy=None if self.accuracy is None else Accuracy(*self.accuracy),
             pane_us=self.pane_us,
             window_us=self.window_us,
             meeting=self.meeting,
+            alone=self.alone,
         )
 
     def drawn(
@@ -158,8 +168,6 @@ class CellShape:
         if sampling.valued:
             assert self.value is not None
             inputs.append(F.col(self.value).cast("double"))
-        if sampling.timed:
-            inputs.append(F.coalesce(self._micros(), F.lit(0)))
         if sampling.meeting:
             inputs.append(self.bit())
         # Not deterministic to Spark: else it may push the filter below and call the function twice.

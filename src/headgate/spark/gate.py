@@ -162,14 +162,14 @@ class Gate:
                 f"gate {self.name!r} is already in this query: give each gate its own name"
             )
         running = None
-        if not frame.isStreaming and self.settings.rate is None:
+        if not frame.isStreaming and self._draws and self.control is not None:
             running = running_batch(spark)
-            if running is None or not self._draws:
-                raise WrongKindOfFrame(
-                    f"gate {self.name!r} holds a target on a stream, and this DataFrame is a batch: "
-                    "give rate= to keep a fixed share of it; inside foreachBatch a target needs "
-                    "policy=hg.ConceptDriven(...), or a gate in front of the stream"
-                )
+        if not frame.isStreaming and self.settings.rate is None and running is None:
+            raise WrongKindOfFrame(
+                f"gate {self.name!r} holds a target on a stream, and this DataFrame is a batch: "
+                "give rate= to keep a fixed share of it; inside foreachBatch a target needs "
+                "policy=hg.ConceptDriven(...), or a gate in front of the stream"
+            )
         if self.arrival is not None:
             require_timestamp(frame, self.arrival, "arrival")
         self._check_policy(frame)
@@ -177,7 +177,7 @@ class Gate:
         if running is not None:
             return self._in_foreach_batch(spark, frame, shape, gates, *running)
         if self.control is None or not frame.isStreaming:
-            self._check_literal()
+            self._check_literal(frame)
             return self._literal(spark, frame, shape, gates)
         self._prepare(spark, frame, shape)
         return self.planned(spark, frame, shape, gates)
@@ -192,8 +192,9 @@ class Gate:
         cells = None
         if isinstance(self.policy, ConceptDriven) and self.policy.same_batch:
             partitions = int(session_of(frame).conf.get("spark.sql.shuffle.partitions") or 200)
-            partitions = partitions if self.control is not None else 0
-            cells = CellShape.of(self.policy, partitions, passes=not frame.isStreaming)
+            cells = CellShape.of(
+                self.policy, partitions, passes=not frame.isStreaming, alone=self.control is None
+            )
             cells.check(frame)
         return GateShape(identity, self.seed, grouping.columns, grouping.classes, cells)
 
@@ -262,8 +263,13 @@ class Gate:
                 f"Spark said: {str(error).strip().splitlines()[0]}"
             ) from error
 
-    def _check_literal(self) -> None:
+    def _check_literal(self, frame: DataFrame) -> None:
         """Without a control folder there is nowhere to report to, and nothing to steer."""
+        if frame.isStreaming and _aims_at_accuracy(self.policy):
+            raise BadArgument(
+                f"gate {self.name!r}: an accuracy on a stream needs control=, a folder shared by the "
+                "driver and all executors: how much of a window a batch brings is learned there"
+            )
         if self.settings.mode != "shed" or self.controller is not None:
             given = "controller=" if self.controller is not None else f"mode={self.settings.mode!r}"
             raise BadArgument(
@@ -306,10 +312,10 @@ class Gate:
             weighted = self._weighted(frame, frame.columns, gates, F.lit(1.0))
         else:
             kept, weight, allocation = drawn_in_two_passes(
-                spark, frame, shape.cells, shape.identity, self.seed, plan
+                spark, frame, shape.cells, shape.identity, self.seed, plan, batch
             )
             strata, yielded = len(allocation.counts), len(allocation.yielded)
-            tally = Tally(int(allocation.counts.sum()), strata, yielded)
+            tally = Tally(int(allocation.counts.sum()), strata, yielded, allocation.kept)
             weighted = self._weighted(kept, frame.columns, gates, weight)
         loop.tally(self.name, query, batch, tally)
         return tally.watch(weighted)
@@ -366,7 +372,7 @@ class Gate:
         classes = _first_match(shape.class_columns())
         drifting = isinstance(self.policy, ConceptDriven) and not self.policy.same_batch
         group = group_key(frame, shape.columns) if drifting else None
-        seen = shape.cells.seen() if shape.cells is not None and shape.cells.meeting else []
+        seen = shape.cells.seen() if shape.cells is not None else []
         frame = frame.observe(inside, *before_gate(self.arrival, classes, group), *seen)
         if shape.cells is not None:
             drawn = self._drawn(frame, shape, Pinned(self._lookup(shape)), gates)

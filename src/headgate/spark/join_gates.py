@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -50,8 +52,17 @@ def gate_join(
     the product of both, and sums over pairs are those of everything if weighted so.
     """
     keys = {k: k for k in _names(on)} if not isinstance(on, Mapping) else dict(on)
-    require_columns(left, list(keys), "on")
-    require_columns(right, list(keys.values()), "on")
+    kinds = zip(
+        require_columns(left, list(keys), "on"),
+        require_columns(right, list(keys.values()), "on"),
+        strict=True,
+    )
+    for (mine, other), (kind, others) in zip(keys.items(), kinds, strict=True):
+        if kind != others:
+            raise BadArgument(
+                f"on={mine!r} is a {kind.simpleString()} and {other!r} a {others.simpleString()}: cast "
+                "one of them, so that equal values have one type"
+            )
     if left.isStreaming != right.isStreaming:
         raise WrongKindOfFrame(
             f"gate_join({name!r}): one side is a stream and the other is not; put a gate in front of "
@@ -115,9 +126,11 @@ def _on_batches(
     found = []
     columns = (list(keys), list(keys.values()))
     for i, (own, other) in enumerate((((0, 1)), ((1, 0)))):
-        renamed = dict(zip(columns[other], columns[own], strict=True))
-        partners = sides[other].select(*[F.col(c).alias(renamed[c]) for c in columns[other]]).distinct()
-        inside = sides[own].join(partners, columns[own], "left_semi").select(*sides[own].columns)
+        names = [f"_headgate_{n}" for n in range(len(keys))]
+        pairs = zip(columns[other], names, strict=True)
+        partners = sides[other].select(*[F.col(c).alias(n) for c, n in pairs]).distinct()
+        equal = [F.col(c) == F.col(n) for c, n in zip(columns[own], names, strict=True)]
+        inside = sides[own].join(partners, reduce(operator.and_, equal), "left_semi")
         rows, there = sides[own].count(), inside.count()
         share = min(1.0, rate * rows / there) if there else 1.0
         side = ("left", "right")[i]

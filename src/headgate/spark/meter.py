@@ -94,14 +94,21 @@ def _yielded_in(values: Mapping[str, Any] | None) -> dict[str, int]:
     return dict(named[:_SHOWN])
 
 
-def _concept_in(values: Mapping[str, Any] | None) -> tuple[int, int, float, tuple[float, ...]]:
-    """Strata, strata that yielded, mean deviation, and the curve, over all tasks."""
+def _concept_in(values: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What the tasks saw, over all of them, as a report has it."""
     reports = [list(r) for r in (by_name(values).get("about") if values else None) or []]
     if not reports:
-        return 0, 0, 0.0, ()
+        return {}
     sums = [math.fsum(column) for column in zip(*reports, strict=True)]
-    cells, rows, yielded, spread = sums[: len(ABOUT)]
-    return int(cells), int(yielded), spread / rows if rows else 0.0, tuple(sums[len(ABOUT) :])
+    cells, rows, yielded, spread, astray = sums[: len(ABOUT)]
+    return {
+        "cells": int(cells),
+        "yielded": int(yielded),
+        "deviation": spread / rows if rows else 0.0,
+        "curve": tuple(sums[len(ABOUT) :]),
+        "astray": int(astray),
+        "yielded_groups": _yielded_in(values),
+    }
 
 
 def reports_in(progress: Mapping[str, Any]) -> dict[str, BatchReport]:
@@ -139,7 +146,6 @@ def _report(
 ) -> BatchReport:
     sample, parts, offsets = sample_of(progress, values, kept=int(behind["kept"]))
     weight = behind.get("weight")
-    cells, yielded, deviation, curve = _concept_in(drawn)
     return BatchReport(
         query=str(progress["id"]),
         sample=sample,
@@ -147,11 +153,7 @@ def _report(
         counts=_counts_in(values),
         parts_ms=parts,
         offsets=offsets,
-        cells=cells,
-        yielded=yielded,
-        deviation=deviation,
-        curve=curve,
-        yielded_groups=_yielded_in(drawn),
+        **_concept_in(drawn),
         present=_bytes(values.get("present")),
         latest_us=values.get("latest"),
     )

@@ -135,7 +135,7 @@ class GateShape:
         The scratch columns are `SCRATCH`; what they hold differs between kinds of gates.
         """
         if self.cells is not None and self.cells.passes:
-            return judged_in_two_passes(spark, frame, self.cells, self.identity, self.seed, plan)
+            return judged_in_two_passes(spark, frame, self.cells, self.identity, self.seed, plan, batch)
         if self.cells is not None:
             drawn = self.cells.drawn(frame, self.identity, self.seed, Known(plan, batch))
             return drawn, F.col(DRAWN)["w"] > 0

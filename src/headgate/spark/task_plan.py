@@ -33,13 +33,18 @@ class TaskPlan:
 
     def of(self, query: str, batch: int) -> Plan:
         """The plan of this batch, from now on and for every attempt."""
+        return self.pin(query, batch).plan
+
+    def pin(self, query: str, batch: int) -> PinnedPlan:
+        """The same, with why it is this batch's."""
         try:
             store = PlanStore(Path(self.control), self.gate, query)
-            return store.pin(batch, self._fallback, self.shape).plan
+            return store.pin(batch, self.fallback, self.shape)
         except Exception:  # whatever is wrong with the folder, the query goes on
-            return self._fallback().plan
+            return self.fallback()
 
-    def _fallback(self) -> PinnedPlan:
+    def fallback(self) -> PinnedPlan:
+        """What holds when the plan cannot be had."""
         if self.on_failure == "closed":
             return PinnedPlan(Plan(self._floor()), "fail-closed")
         return PinnedPlan(KEEP_ALL, "fail-open")
