@@ -116,7 +116,9 @@ def _rank() -> Column:
 
 def _counts(frame: DataFrame, cells: CellShape, hashed: Column) -> pa.Table:
     """The rows of every stratum, its lowest hash, and mean and spread of its values where they count."""
-    found = [F.count(F.lit(1)).alias("n"), F.min(hashed).alias("lowest")]
+    found = [F.count(F.lit(1)).alias("n")]
+    if cells.draw == "fixed":
+        found.append(F.min(hashed).alias("lowest"))
     if cells.value is not None:
         value = F.nanvl(F.col(cells.value).cast("double"), F.lit(None))
         found += [F.avg(value).alias("mean"), F.coalesce(F.stddev(value), F.lit(0.0)).alias("spread")]
