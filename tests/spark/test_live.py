@@ -125,17 +125,10 @@ def test_when_the_control_folder_vanishes_the_query_goes_on(
 def test_a_loop_that_is_gone_fails_as_chosen(tmp_path: Path) -> None:
     store = PlanStore(tmp_path, "g", "q")
     store.publish(Plan(0.5))
-    from headgate.spark.plan_source import PlanReader
+    from headgate.spark.task_plan import TaskPlan
 
-    options = {
-        "control": str(tmp_path),
-        "gate": "g",
-        "view": "thresholds",
-        "classes": "0",
-        "floor": "0.2",
-    }
-    opened = PlanReader({**options, "on_failure": "open"})._fallback()
-    closed = PlanReader({**options, "on_failure": "closed"})._fallback()
+    opened = TaskPlan(str(tmp_path), "g", "", "open", 0.2).fallback()
+    closed = TaskPlan(str(tmp_path), "g", "", "closed", 0.2).fallback()
     write_json(tmp_path / "gates" / "g" / "heartbeat.json", {"at": time.time() - 3600})
     assert store.pin(1, opened).plan == Plan(1.0)
     assert store.pin(2, closed).plan == Plan(0.2)
@@ -144,21 +137,20 @@ def test_a_loop_that_is_gone_fails_as_chosen(tmp_path: Path) -> None:
 
 
 def test_failing_closed_keeps_the_floor_that_holds_now(tmp_path: Path) -> None:
-    from headgate.spark.plan_source import PlanReader
+    from headgate.spark.task_plan import TaskPlan
 
     settings = SettingsFile(tmp_path, "g")
     settings.declare(GateSettings(hold=1, floor=0.2, on_failure="closed"))
-    options = {"control": str(tmp_path), "gate": "g", "on_failure": "closed", "floor": "0.2"}
-    reader = PlanReader(options)
+    lookup = TaskPlan(str(tmp_path), "g", "", "closed", 0.2)
     store = PlanStore(tmp_path, "g", "q")  # its loop never said a word
-    assert store.pin(1, reader._fallback).plan == Plan(0.2)
+    assert store.pin(1, lookup.fallback).plan == Plan(0.2)
     settings.change(floor=0.05)
-    assert store.pin(2, reader._fallback).plan == Plan(0.05)
+    assert store.pin(2, lookup.fallback).plan == Plan(0.05)
     store.beat()
     store.publish(Plan(0.5))
     assert store.pin(3, lambda: pytest.fail("a batch with a plan needs no settings")).plan == Plan(0.5)
     shutil.rmtree(tmp_path)
-    assert reader._fallback().plan == Plan(0.2), "without the folder, the floor of the call"
+    assert lookup.fallback().plan == Plan(0.2), "without the folder, the floor of the call"
 
 
 def test_the_gates_call_says_which_changes_it_can_follow(spark, file_stream, control: Path) -> None:
