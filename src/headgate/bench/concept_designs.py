@@ -99,10 +99,10 @@ class Case:
         if design == "none":
             return self.rides.withColumn("_weight", F.lit(1.0))
         policy = None
-        if design == "coin":  # one rate for a route over the whole batch: the cheapest
-            policy = hg.ConceptDriven(by="route", draw="coin")
-        elif design == "fixed":  # so many rows of a route in every pane: no window without it
-            policy = hg.ConceptDriven(by="route", window=WINDOW, slide=SLIDE, time="dropoff")
+        if design != "uniform":
+            policy = hg.ConceptDriven(
+                by="route", window=WINDOW, slide=SLIDE, time="dropoff", draw=design
+            )
         return self.rides.transform(hg.gate(design, rate=self.rate, identity="id", policy=policy))
 
     def seconds(self, aggregate: str, design: str) -> float:

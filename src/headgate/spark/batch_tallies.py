@@ -6,6 +6,7 @@ gate counts what arrives in its first pass; what it keeps, the first action on i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -52,7 +53,7 @@ class Tally:
         if kept is None:
             return None
         arrived = kept if self.arrived is None else self.arrived
-        if self.planned is not None and kept < 0.5 * self.planned:
+        if self.planned is not None and kept < self.planned - 4.0 * math.sqrt(self.planned) - 5.0:
             kept = self.planned  # the first action only looked: isEmpty, take
         elif self.arrived is None and kept < 0.01 * int(progress.get("numInputRows") or 0):
             arrived = kept = int(progress["numInputRows"])

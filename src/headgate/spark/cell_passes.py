@@ -31,6 +31,8 @@ _QUOTA, _ROWS = "_headgate_quota", "_headgate_rows"
 SCRATCH_OF_PASSES = (CELL, _HASH, _RANK, _BOUND, _QUOTA, _ROWS)
 #: Strata that are still broadcast; with more of them Spark chooses how to join.
 _BROADCAST = 1_000_000
+#: Up to so many strata, those that keep all their rows are listed, too.
+_LISTED = 200_000
 #: Groups without a row that the log names.
 _SHOWN = 20
 
@@ -91,13 +93,15 @@ def _joined(
         log.warning(
             "%s: %s%s", allocation, ", ".join(names), ", ..." * (len(allocation.yielded) > _SHOWN)
         )
-    large = allocation.quotas < allocation.counts
+    # With few strata all are listed: a join without a left side to fill is the faster one.
+    listed = len(counts) <= _LISTED
+    large = np.full(len(counts), True) if listed else allocation.quotas < allocation.counts
     frame = frame.withColumn(CELL, cells.key(frame)).withColumn(_HASH, hashed)
     table = _bounds(counts, allocation, large, cells.draw)
     groups = spark.createDataFrame(table)
     if table.num_rows <= _BROADCAST:
         groups = F.broadcast(groups)
-    return frame.join(groups, CELL, "left"), allocation
+    return frame.join(groups, CELL, "inner" if listed else "left"), allocation
 
 
 def _within() -> Column:
@@ -182,7 +186,7 @@ def _bounds(
     """
     sizes, quotas = allocation.counts[large], allocation.quotas[large]
     if draw == "coin":
-        bound = (quotas / sizes * SCALE).astype(np.int64) - 1
+        bound = (quotas / sizes * float(SCALE)).astype(np.int64) - 1
     else:
         reach = np.minimum(1.0, (quotas + 2.0 * np.sqrt(quotas) + 2.0) / sizes)
         bound = np.maximum((reach * float(SCALE)).astype(np.int64), counts["lowest"].to_numpy()[large])

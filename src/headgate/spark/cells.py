@@ -101,15 +101,15 @@ class CellShape:
             whole = F.struct(*[F.col(name).alias(f"c{i}") for i, name in enumerate(self.by)])
             parts = [F.to_json(whole, {"ignoreNullFields": "false"})]
         else:
-            parts = [group_key(frame, self.by)]
+            parts = [F.col(name) for name in self.by]
             parts += [F.col(name).isNull() for name in self.by] if len(self.by) > 1 else []
         if self.pane_us:
             parts.append(self.pane())
         return F.xxhash64(F.lit(_CELL_SEED), *parts)
 
     def pane(self) -> Column:
-        """The number of a row's pane; a row without a time is in one of its own."""
-        return F.floor(self.micros() / F.lit(self.pane_us))
+        """The start of a row's pane; a row without a time is in one of its own."""
+        return self.micros() - F.pmod(self.micros(), F.lit(self.pane_us))
 
     def label(self) -> Column:
         """A row's group as people read it."""
