@@ -45,7 +45,8 @@ class GateSettings:
         if len(given) != 1:
             raise BadArgument(
                 f"give exactly one of hold= (batch duration), delay= (arrival to processed) and "
-                f"rate= (share to keep); got {' and '.join(given) or 'none of them'}"
+                "rate= (share to keep), or a policy with accuracy=; got "
+                f"{' and '.join(given) or 'none of them'}"
             )
         _one_of("mode", self.mode, MODES)
         _one_of("on_failure", self.on_failure, ON_FAILURE)

@@ -26,8 +26,8 @@ class Accuracy:
     truth, for groups with at least `least_rows` rows in the window.
     """
 
-    of: str
-    within: float
+    of: str = ""
+    within: float = 0.0
     confidence: float = 0.95
     least_rows: int = 30
 

@@ -6,7 +6,6 @@ gate counts what arrives in its first pass; what it keeps, the first action on i
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +39,8 @@ class Tally:
     yielded: int
     #: The rows that were to be kept, where that is known.
     planned: int | None = None
+    #: How many fewer may be kept by chance.
+    slack: float = 0.0
     _kept: Observation | None = None
 
     def watch(self, frame: DataFrame) -> DataFrame:
@@ -53,7 +54,7 @@ class Tally:
         if kept is None:
             return None
         arrived = kept if self.arrived is None else self.arrived
-        if self.planned is not None and kept < self.planned - 4.0 * math.sqrt(self.planned) - 5.0:
+        if self.planned is not None and kept < self.planned - self.slack:
             kept = self.planned  # the first action only looked: isEmpty, take
         elif self.arrived is None and kept < 0.01 * int(progress.get("numInputRows") or 0):
             arrived = kept = int(progress["numInputRows"])

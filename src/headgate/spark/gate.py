@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -304,7 +305,10 @@ class Gate:
         main = SparkSession.builder.getOrCreate()  # the frame's session is a clone without queries
         loop = ControlLoop.of(main)
         known = loop.known(self.name)
-        if not isinstance(known, GateSpec) or known.shape != shape.digest:
+        mine = (self.control, self.settings, self.policy, shape.digest)
+        if not isinstance(known, GateSpec) or mine != (
+            known.control, known.settings, known.policy, known.shape,
+        ):  # fmt: skip
             self._prepare(main, frame, shape)
         plan = self._lookup(shape).of(query, batch)
         if plan.keeps_everything:
@@ -315,7 +319,9 @@ class Gate:
                 spark, frame, shape.cells, shape.identity, self.seed, plan, batch
             )
             strata, yielded = len(allocation.counts), len(allocation.yielded)
-            tally = Tally(int(allocation.counts.sum()), strata, yielded, allocation.kept)
+            planned = allocation.kept
+            slack = 4.0 * math.sqrt(planned) if shape.cells.draw == "coin" else 0.05 * planned
+            tally = Tally(int(allocation.counts.sum()), strata, yielded, planned, slack)
             weighted = self._weighted(kept, frame.columns, gates, weight)
         loop.tally(self.name, query, batch, tally)
         return tally.watch(weighted)

@@ -53,8 +53,8 @@ def gate_join(
     """
     keys = {k: k for k in _names(on)} if not isinstance(on, Mapping) else dict(on)
     kinds = zip(
-        require_columns(left, list(keys), "on"),
-        require_columns(right, list(keys.values()), "on"),
+        require_columns(left, list(keys), "on (left side)"),
+        require_columns(right, list(keys.values()), "on (right side)"),
         strict=True,
     )
     for (mine, other), (kind, others) in zip(keys.items(), kinds, strict=True):
