@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
+import pickle
 from functools import partial
 from pathlib import Path
 
@@ -10,6 +13,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 import headgate as hg
+from headgate.plan import Plan
+from headgate.policies.contract import OF_THE_GATE
 from headgate.spark.session import check_spark_version
 
 
@@ -107,6 +112,76 @@ def test_a_predicate_that_is_none(batch) -> None:
         hg.gate("g", rate=0.5, keep="id = 1", policy=hg.Uniform())
     with pytest.raises(hg.BadArgument, match=r"policy='unifrm': give hg.Uniform"):
         hg.gate("g", rate=0.5, policy="unifrm")
+
+
+POLICIES = [
+    hg.Uniform(),
+    hg.ConceptDriven("route"),
+    hg.GroupRates("route", {"a": 0.5}),
+    hg.ValueClasses(("vip",)),
+]
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: type(policy).__name__)
+def test_a_policy_in_the_place_of_a_gate(batch, policy: hg.Policy) -> None:
+    kind = type(policy).__name__
+    with pytest.raises(
+        hg.BadArgument, match=rf"^{kind}\(\.\.\.\) is a policy: .*hg\.gate\('name', rate=0\.1"
+    ):
+        batch.transform(policy)
+    with pytest.raises(
+        hg.BadArgument, match=rf"policy=<class .*{kind}'>: give .*hg\.ConceptDriven\(\.\.\.\)"
+    ):
+        hg.gate("g", rate=0.5, policy=type(policy))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: type(policy).__name__)
+def test_arguments_that_a_policy_does_not_have(policy: hg.Policy) -> None:
+    make = type(policy)
+    of_the_gate = (
+        rf"^{make.__name__}\(rate=0\.1\): .*hg\.gate\('name', rate=0\.1, policy={make.__name__}"
+    )
+    with pytest.raises(hg.BadArgument, match=of_the_gate):
+        make(rate=0.1)
+    with pytest.raises(hg.BadArgument, match=r"hg\.gate\('name', keep='vip'\)$"):
+        make(keep="vip")
+    with pytest.raises(
+        hg.BadArgument, match=r"\(colour='red'\): there is no argument 'colour', it takes"
+    ):
+        make(colour="red")
+
+
+def test_a_misspelt_argument_is_guessed() -> None:
+    with pytest.raises(hg.BadArgument, match=r"it takes by, window, .*; did you mean window=\?$"):
+        hg.ConceptDriven("route", windows="30 minutes")  # type: ignore[call-arg]
+    with pytest.raises(hg.BadArgument, match=r"it takes none$"):
+        hg.Uniform(by="route")  # type: ignore[call-arg]
+
+
+def test_the_gates_arguments_are_known_to_policies() -> None:
+    assert {*inspect.signature(hg.gate).parameters} - {"name", "policy"} == {*OF_THE_GATE}
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: type(policy).__name__)
+def test_policies_are_copied_and_pickled_as_before(policy: hg.Policy) -> None:
+    assert pickle.loads(pickle.dumps(policy)) == copy.deepcopy(policy) == copy.copy(policy) == policy
+
+
+def test_a_policy_of_ones_own_takes_what_it_says() -> None:
+    class Bare(hg.Policy):
+        def plan(self, budget: hg.Budget, concept: hg.Concept) -> Plan:
+            return Plan(budget.keep)
+
+    class Open(Bare):
+        def __init__(self, first: int, **others: object) -> None:
+            self.seen = (first, others)
+
+    assert Open(1, rate=0.5).seen == (1, {"rate": 0.5})
+    assert Bare().grouping.trivial
+    with pytest.raises(hg.BadArgument, match="takes no arguments"):
+        Bare(1)
+    with pytest.raises(hg.BadArgument, match="it takes none"):
+        Bare(colour="red")
 
 
 def test_groups_by_a_map(batch) -> None:

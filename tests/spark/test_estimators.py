@@ -13,104 +13,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from pyspark.sql import SparkSession
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F
 
-from headgate.concept.counted import MOST, UNIT, counted
+from headgate.concept.counted import counted
 from headgate.errors import BadArgument
 from headgate.spark import estimators as hg
 from headgate.spark import not_estimable
 from headgate.spark.gate import gate
-from headgate.spark.student import t_quantile, t_sql
-from headgate.spark.weights import chained, counted_column, is_counted
+from headgate.spark.student import t_quantile
 from tests.spark import naive_estimates as naive
 
 SCHEMA = "g int, y double, b double, _weight double"
-
-
-def is_odd(weight: float) -> bool:
-    return naive.kind(weight) == "counted"
-
-
-# ---------------------------------------------------------------- the convention
-
-
-@given(st.integers(1, 10**9), st.integers(1, 10**6))
-def test_a_counted_weight_is_odd_and_hardly_moved(rows: int, kept: int) -> None:
-    weight = max(rows, kept) / kept
-    (made,) = counted([weight])
-    assert made >= 1.0
-    assert abs(made - weight) <= UNIT
-    assert counted([made])[0] == made
-    assert is_odd(made) == (1.0 < weight < MOST)
-
-
-def test_rates_that_people_write_are_coins(spark: SparkSession) -> None:
-    rates = [0.1, 1 / 3, 0.02, 0.05, 0.7, 1 / 7, 1.0, *(2.0**-k for k in range(30))]
-    coins = [1.0 / rate for rate in rates] + [1e9, 123456.5, 1e300]
-    made = [1.5, 10 / 3, 4.0, 1.0000001, 1e6, 1234.5678]
-    rows = [(w, False) for w in coins] + [(float(w), True) for w in counted(made)]
-    frame = spark.createDataFrame(rows, "w double, expected boolean")
-    found = frame.select("w", "expected", is_counted(F.col("w")).alias("found")).collect()
-    assert [r.w for r in found if r.found != r.expected] == []
-    assert [is_odd(w) for w, _ in rows] == [expected for _, expected in rows]
-    # From here on nothing is counted.
-    assert counted([MOST, 1e9]).tolist() == [MOST, 1e9]
-
-
-def test_counted_weights_are_made_natively_too(spark: SparkSession) -> None:
-    rng = np.random.default_rng(3)
-    weights = np.concatenate([[1.0, 2.0, MOST, 1e9], 1.0 / rng.uniform(1e-6, 1.0, 500)])
-    frame = spark.createDataFrame([(float(w),) for w in weights], "w double")
-    made = [r.c for r in frame.select(counted_column(F.col("w")).alias("c")).collect()]
-    assert made == counted(weights).tolist()
-
-
-def test_the_weight_behind_two_gates_is_a_coins(spark: SparkSession) -> None:
-    odd = float(counted([2.5])[0])
-    pairs = [(odd, 1.0), (1.0, odd), (odd, 3.0), (odd, odd), (2.0, 5.0)]
-    frame = spark.createDataFrame(pairs, "a double, b double")
-    product = chained(F.col("a"), F.col("b"))
-    found = frame.select(product.alias("w"), is_counted(product).alias("c")).collect()
-    assert [r.c for r in found] == [True, True, False, False, False]
-    assert [r.w for r in found] == pytest.approx([a * b for a, b in pairs], rel=1e-15)
-    assert is_odd(3.0 * odd)  # the plain product would have passed for a counted weight
-
-
-def test_weights_below_one_are_refused() -> None:
-    with pytest.raises(BadArgument, match=r"0\.5 is not a number from 1 on"):
-        counted([2.0, 0.5])
-
-
-# ---------------------------------------------------------------- Student's t
-
-#: Degrees of freedom -> two-sided quantiles at 90, 95 and 99 %, from printed tables.
-TABLE = {
-    1: (6.3138, 12.7062, 63.6567), 2: (2.9200, 4.3027, 9.9248), 3: (2.3534, 3.1824, 5.8409),
-    5: (2.0150, 2.5706, 4.0321), 10: (1.8125, 2.2281, 3.1693), 20: (1.7247, 2.0860, 2.8453),
-    30: (1.6973, 2.0423, 2.7500), 31: (1.6955, 2.0395, 2.7440), 40: (1.6839, 2.0211, 2.7045),
-    60: (1.6706, 2.0003, 2.6603), 120: (1.6577, 1.9799, 2.6174), 10**9: (1.6449, 1.9600, 2.5758),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("column", "confidence"), enumerate((0.9, 0.95, 0.99)))
-def test_t_is_the_tables(spark: SparkSession, column: int, confidence: float) -> None:
-    true = {n: row[column] for n, row in TABLE.items()}
-    assert [t_quantile(n, confidence) for n in true if n < 200] == pytest.approx(
-        [q for n, q in true.items() if n < 200], abs=6e-5
-    )
-    frame = spark.createDataFrame([(float(n),) for n in true], "n double")
-    found = [r.t for r in frame.select(F.expr(t_sql("n", confidence)).alias("t")).collect()]
-    assert found == pytest.approx(list(true.values()), abs=6e-5)
-
-
-def test_t_between_whole_numbers_falls_steadily(spark: SparkSession) -> None:
-    frame = spark.range(1, 5000).selectExpr("id / 100D n")
-    found = np.array([r.t for r in frame.select(F.expr(t_sql("n", 0.95)).alias("t")).collect()])
-    assert (np.diff(found)[100:] < 0).all()
-    assert found[:100] == pytest.approx(12.7062, abs=1e-4)  # below one degree of freedom it is one
+PAGE = Path(__file__).parents[2] / "docs" / "estimates.md"
 
 
 # ---------------------------------------------------------------- twins
@@ -472,6 +388,48 @@ def test_a_missing_weight_is_named(spark: SparkSession) -> None:
         spark.range(3).agg(hg.mean("id"))
 
 
+def test_the_errors_on_the_page_are_sparks(spark: SparkSession) -> None:
+    """docs/estimates.md, "Errors you may meet": each text is what Spark says, in the page's order."""
+    events = spark.range(300).selectExpr("timestamp_seconds(id) timestamp", "id value", "'north' route")
+    calm = events.transform(gate("estimates", rate=0.5))
+    volume = calm.agg(hg.sum("value").alias("volume"))
+    mistakes: list[Callable[[], Any]] = [
+        lambda: events.agg(hg.mean("value")),
+        lambda: calm.agg(hg.mean("valeu")),
+        lambda: calm.agg(hg.mean("route")).collect(),
+        lambda: calm.agg(hg.mean(F.to_date("timestamp"))),
+        lambda: calm.withColumn("m", hg.mean("value")),
+        lambda: volume.where("volume > 3"),
+    ]
+    told = re.findall(r"^```text\n(.*?)\n```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert len(told) == len(mistakes)
+    for text, mistake in zip(told, mistakes, strict=True):
+        with pytest.raises(PySparkException) as caught:
+            mistake()
+        assert str(caught.value).startswith(text)
+    with pytest.raises(PySparkException, match="`_weight` cannot be resolved"):
+        calm.select("value").agg(hg.mean("value"))
+    with pytest.raises(PySparkException, match="MISSING_GROUP_BY"):
+        calm.withColumn("m", hg.mean("value").over(Window.partitionBy("route")))
+
+
+def test_what_the_page_offers_instead(spark: SparkSession) -> None:
+    frame = spark.range(4).selectExpr("id value", "string(id) digits", "'north' route", "1D _weight")
+    row = frame.drop("_weight").agg(hg.mean("value", weight=F.lit(1.0)).alias("m")).first()
+    assert row is not None
+    assert (row.m.estimate, row.m.stderr) == (1.5, 0.0)
+    row = frame.agg(hg.mean("digits").alias("m"), hg.count("route").alias("c")).first()
+    assert row is not None
+    assert (row.m.estimate, row.c.estimate) == (1.5, 4.0)
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        row = frame.agg(hg.mean("route").alias("m")).first()
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+    assert row is not None
+    assert (row.m.estimate, row.m.rows) == (None, 0)
+
+
 @pytest.mark.parametrize("name", not_estimable.__all__)
 def test_what_a_sample_does_not_tell_is_refused(name: str) -> None:
     with pytest.raises(BadArgument, match=rf"hg\.{name} does not exist: .*(F\.|hg\.)"):
@@ -491,7 +449,7 @@ def test_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
     events = spark.range(3000).selectExpr(
         "timestamp_seconds(id) timestamp", "id value", "string(id % 3) route", "id % 10 = 0 vip"
     )
-    page = (Path(__file__).parents[2] / "docs" / "estimates.md").read_text()
+    page = PAGE.read_text()
     names: dict[str, Any] = {"hg": Names(), "events": events, "spark": spark}
     blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     assert len(blocks) == 6

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.errors import AnalysisException
+from pyspark.logger import PySparkLogger
+from pyspark.sql import functions as F
 
 import headgate as hg
+from headgate.spark.identity import _parts, require_columns
 
 ROW_TYPES = (
     "id bigint, name string, price decimal(18,4), at timestamp, day date, tags array<string>, "
@@ -91,3 +99,119 @@ def test_gates_of_other_names_decide_independently_and_weights_multiply(rows) ->
 def test_columns_with_dots_and_backticks_are_columns_like_others(spark) -> None:
     odd = spark.createDataFrame([(i, i) for i in range(100)], "`a.b` int, `c``d` int")
     assert odd.transform(hg.gate("odd", rate=0.5)).columns == ["a.b", "c`d", "_weight"]
+
+
+# ---------------------------------------------------------------- columns, found as Spark finds them
+
+
+@pytest.fixture
+def logged() -> Iterator[list[str]]:
+    """What pyspark logs of errors that it raises."""
+    lines: list[str] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+
+    loggers = [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("DataFrame", "SQL")]
+    keep = Keep()
+    for logger in loggers:
+        logger.addHandler(keep)
+    yield lines
+    for logger in loggers:
+        logger.removeHandler(keep)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(name=st.text("aB.` *", min_size=1, max_size=9))
+def test_names_are_cut_as_spark_cuts_them(spark, name: str) -> None:
+    parser = spark._jvm.org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
+    try:
+        expected = parser.parseAttributeName(name).mkString("|").split("|")
+    except AnalysisException:
+        expected = None
+    assert _parts(name) == expected
+
+
+NESTED = (
+    "id bigint, Name string, name2 string, place struct<lat:double,Lon:double,in:struct<x:int>>, "
+    "tags array<string>, stops array<struct<at:timestamp,n:int not null>>, extra map<string,int>, "
+    "codes map<int,string>, deep map<string,struct<y:date>>, `a.b` int, `c``d` int, "
+    "both struct<k:int,K:string>"
+)
+NAMES = [
+    "id", "ID", "name", "Name", "NAME2", "nope", "", "place", "place.lat", "PLACE.LON", "place.in.x",
+    "place.in.nope", "place.nope", "nope.x", "place.lat.x", "id.x", "tags.x", "stops.at", "stops.N",
+    "stops.nope", "stops.at.x", "extra.anything", "deep.k.y", "deep.k.nope", "codes.1", "a.b", "`a.b`",
+    "`c``d`", "c`d", "`place`.`lat`", "`place.lat`", "both.k", "both.K", "*", "place.*", "t.id",
+    "t.place.lat", "T.id", "t.nope", "u.id", "t.t.id", "`t`.`id`", "id.", ".id", "a..b", " id",
+    "current_date",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sensitive", ["false", "true"])
+def test_columns_are_found_as_spark_finds_them(spark, sensitive: str) -> None:
+    spark.conf.set("spark.sql.caseSensitive", sensitive)
+    try:
+        frame = spark.createDataFrame([], NESTED).alias("t")
+        for name in NAMES:
+            try:
+                expected = frame.select(F.col(name).alias("c")).schema["c"].dataType
+            except AnalysisException:
+                expected = None
+            if name == "current_date":  # a function to Spark, and no column
+                expected = None
+            try:
+                (found,) = require_columns(frame, [name], "by")
+            except hg.UnknownColumn:
+                found = None
+            assert found == expected, name
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+
+
+def test_columns_that_no_schema_shows(spark, tmp_path) -> None:
+    spark.range(3).write.parquet(str(tmp_path / "rows"))
+    rows = spark.read.parquet(str(tmp_path / "rows"))
+    (kind,) = require_columns(rows, ["_metadata.file_name"], "by")
+    assert kind.simpleString() == "string"
+    spark.range(3).createOrReplaceTempView("seen")
+    (kind,) = require_columns(spark.table("seen"), ["seen.id"], "by")
+    assert kind.simpleString() == "bigint"
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("nope", r"by='nope': the DataFrame has no such column; it has id, Name, .*both"),
+        ("place.nope", r"by='place\.nope': the DataFrame has no such column"),
+        ("nope.lat", "no such column"),
+        ("stops.nope", "no such column"),
+        ("`place.lat`", "no such column"),
+        ("a.b", r"by='a\.b': without backticks .* name the column '`a\.b`'"),
+        ("c`d", r"by='c`d' is not how a column is named: .*backticks"),
+        ("", "is not how a column is named"),
+        (3, "by=3 is not how a column is named"),
+        (None, "by=None is not how a column is named"),
+    ],
+)
+def test_an_unknown_column_is_told_by_us_alone(spark, logged, name, says: str) -> None:
+    frame = spark.createDataFrame([], NESTED)
+    with pytest.raises(hg.UnknownColumn, match=says):
+        require_columns(frame, [name], "by")
+    assert logged == []
+
+
+def test_pyspark_would_log_it(spark, logged) -> None:
+    with pytest.raises(AnalysisException):
+        spark.range(1).select("nope")
+    assert len(logged) == 1, "or the test above cannot fail"
+
+
+def test_two_columns_of_one_name(spark) -> None:
+    once = spark.range(3)
+    (kind,) = require_columns(once.select("id", "id"), ["id"], "by")
+    assert kind.simpleString() == "bigint", "one column, twice, is one column"
+    two = once.selectExpr("id", "id + 1 as ID")
+    with pytest.raises(hg.UnknownColumn, match=r"by='id': .* 2 columns of this name \(id, ID\); rename"):
+        require_columns(two, ["id"], "by")

@@ -117,7 +117,10 @@ def _run(plan: Demo, control: Path, console: Console) -> DemoResult:
     from headgate.demo.report import LiveReport
     from headgate.demo.session import quiet_session
 
-    with tempfile.TemporaryDirectory(prefix="headgate-demo-") as scratch, LiveReport(console) as report:
+    with (
+        tempfile.TemporaryDirectory(prefix="headgate-demo-", ignore_cleanup_errors=True) as scratch,
+        LiveReport(console) as report,
+    ):
         report.note("starting Spark ...")
         with quiet_session(Path(scratch)) as spark:
             return plan.run(spark, control, Path(scratch), report)

@@ -57,6 +57,7 @@ def figures(
       headgate figures las-fig5 --master 'local[4]'
       headgate figures las-fig11                 tweets through a guard on Spark
       headgate figures cod-fig9                  errors at 98 % shed, every reading of the paper
+      headgate figures join-fig9                 a stream join in a burst, on a virtual CPU
     """
     name = name.replace("-", "_")
     if master is not None and name not in SWEEPS:
@@ -96,7 +97,7 @@ def _runner(master: str | None) -> Iterator[Runner]:
     session = late("headgate.demo.session:quiet_session", "spark")
     run_items = late("headgate.spark.item_job:run_items", "spark")
     with (
-        tempfile.TemporaryDirectory(prefix="headgate-figures-") as scratch,
+        tempfile.TemporaryDirectory(prefix="headgate-figures-", ignore_cleanup_errors=True) as scratch,
         session(Path(scratch), master=master, name="headgate-figures") as spark,
     ):
         yield functools.partial(run_items, spark)

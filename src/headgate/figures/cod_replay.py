@@ -32,7 +32,10 @@ ON_SPARK = " (Spark stream)"
 def replayed_on_spark(places: Iterable[tuple[str, Source, float]]) -> list[Sample]:
     """Uniform and ours at every place whose data are real; nothing for made streams."""
     found: list[Sample] = []
-    with tempfile.TemporaryDirectory(prefix="headgate-replay-") as scratch, _session(scratch) as spark:
+    with (
+        tempfile.TemporaryDirectory(prefix="headgate-replay-", ignore_cleanup_errors=True) as scratch,
+        _session(scratch) as spark,
+    ):
         for number, (x, source, keep) in enumerate(places):
             if source.made:
                 continue

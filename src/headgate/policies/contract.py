@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import NoReturn, Self
 
+from headgate.errors import BadArgument
 from headgate.load import Budget, Concept
 from headgate.plan import Plan
 
-__all__ = ["Grouping", "Policy"]
+__all__ = ["OF_THE_GATE", "Grouping", "Policy"]
+
+#: The gate's own arguments: how much and how, which people look for at a policy.
+OF_THE_GATE = (
+    "hold", "delay", "rate", "control", "keep", "controller", "arrival", "identity", "mode", "floor",
+    "on_failure", "start", "seed",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,30 @@ class Grouping:
 class Policy(ABC):
     """Turns a budget into a plan. One method is required; stateless, so one object serves many gates."""
 
+    def __new__(cls, *given: object, **named: object) -> Self:
+        """Refuse arguments by names that the policy does not have, and say whose they are.
+
+        Here and not in `__init__`, which dataclasses write themselves. What is missing is Python's to
+        tell: copies and pickles are made without arguments.
+        """
+        bare = cls.__init__ is object.__init__
+        legal = {} if bare else dict(inspect.signature(cls.__init__).parameters)
+        if bare and given:
+            raise BadArgument(f"{cls.__name__}{given!r}: this policy takes no arguments")
+        if not any(p.kind is p.VAR_KEYWORD for p in legal.values()):
+            for name in named:
+                if name not in legal:
+                    raise BadArgument(_stray(cls.__name__, name, named[name], [*legal][1:]))
+        return super().__new__(cls)
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        """Refused: a policy in the place of a gate (``DataFrame.transform``) would shed nothing."""
+        raise BadArgument(
+            f"{type(self).__name__}(...) is a policy: it says which rows to shed, and a gate sheds "
+            "them; write .transform(hg.gate('name', rate=0.1, policy=...)), or give the gate hold= and "
+            "control= instead of rate="
+        )
+
     @abstractmethod
     def plan(self, budget: Budget, concept: Concept) -> Plan:
         """The plan that keeps about ``budget.keep`` of the rows, those worth most first."""
@@ -49,3 +83,15 @@ class Policy(ABC):
     def remark(self, plan: Plan, concept: Concept) -> str:
         """What people should know of a batch that met this plan; by default nothing."""
         return ""
+
+
+def _stray(policy: str, name: str, value: object, legal: list[str]) -> str:
+    told = f"{policy}({name}={value!r}): there is no argument {name!r}"
+    if name in OF_THE_GATE:
+        beside = "" if name == "keep" else f", policy={policy}(...)"  # keep= is a policy itself
+        return (
+            f"{told}; a policy says which rows to shed, and {name}= is the gate's: "
+            f"hg.gate('name', {name}={value!r}{beside})"
+        )
+    close = [f"; did you mean {match}=?" for match in get_close_matches(name, legal, 1)]
+    return f"{told}, it takes {', '.join(legal) or 'none'}{''.join(close)}"

@@ -6,6 +6,7 @@ gate counts what arrives in its first pass; what it keeps, the first action on i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from headgate.concept.allocation import Allocation
 from headgate.runtime import BatchReport
 from headgate.spark.meter import sample_of
 
@@ -34,14 +36,26 @@ def running_batch(spark: SparkSession) -> tuple[str, int] | None:
 class Tally:
     """One batch through one gate. `arrived` is None where nothing was shed: all that came is kept."""
 
-    arrived: int | None
-    strata: int
-    yielded: int
+    arrived: int | None = None
+    strata: int = 0
+    yielded: int = 0
     #: The rows that were to be kept, where that is known.
     planned: int | None = None
     #: How many fewer may be kept by chance.
     slack: float = 0.0
     _kept: Observation | None = None
+
+    @classmethod
+    def of(cls, allocation: Allocation, by_chance: bool) -> Tally:
+        """The tally of a batch that was drawn from; coins keep a number that varies."""
+        planned = allocation.kept
+        return cls(
+            arrived=int(allocation.counts.sum()),
+            strata=len(allocation.counts),
+            yielded=len(allocation.yielded),
+            planned=planned,
+            slack=4.0 * math.sqrt(planned) if by_chance else 0.05 * planned,
+        )
 
     def watch(self, frame: DataFrame) -> DataFrame:
         """The frame, whose rows the first action on it will count."""

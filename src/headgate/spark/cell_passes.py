@@ -7,6 +7,7 @@ decide (measured: 4.3 million rows a second against 10 and more). No row sees Py
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ from headgate.spark.cells import CELL, CellShape
 from headgate.spark.identity import row_hash
 from headgate.spark.weights import counted_column
 
-__all__ = ["SCRATCH_OF_PASSES", "drawn_in_two_passes", "judged_in_two_passes", "quotas_of"]
+__all__ = ["SCRATCH_OF_PASSES", "TwoPasses", "quotas_of"]
 
 _HASH, _RANK, _BOUND = "_headgate_hash", "_headgate_rank", "_headgate_bound"
 _QUOTA, _ROWS = "_headgate_quota", "_headgate_rows"
@@ -39,69 +40,57 @@ _SHOWN = 20
 log = logging.getLogger("headgate")
 
 
-def drawn_in_two_passes(
-    spark: SparkSession,
-    frame: DataFrame,
-    cells: CellShape,
-    identity: tuple[str, ...],
-    seed: int,
-    plan: Plan,
-    batch: int = 0,
-) -> tuple[DataFrame, Column, Allocation]:
-    """The kept rows with scratch columns, their weight, and what was allocated."""
-    joined, allocation = _joined(spark, frame, cells, identity, seed, plan, batch)
-    rows, reached = F.col(_ROWS), joined.where(_within())
-    # Groups that keep a row by luck stand for those that did not have it.
-    luck = F.lit(allocation.chance if cells.overflow == "random" else 1.0)
-    if cells.draw == "coin":
-        return reached, F.coalesce(rows / F.col(_QUOTA), F.lit(1.0)) / luck, allocation
-    kept = reached.withColumn(_RANK, _rank()).where(_among())
-    number = F.count(F.lit(1)).over(Window.partitionBy(CELL))
-    return kept, counted_column(F.coalesce(rows / number, F.lit(1.0))) / luck, allocation
+@dataclass(frozen=True)
+class TwoPasses:
+    """How one batch is drawn from: its strata, what tells its rows apart, its plan."""
+
+    spark: SparkSession
+    cells: CellShape
+    identity: tuple[str, ...]
+    seed: int
+    plan: Plan
+    batch: int = 0
+
+    def kept(self, frame: DataFrame) -> tuple[DataFrame, Column, Allocation]:
+        """The kept rows with scratch columns, their weight, and what was allocated."""
+        joined, allocation = self._joined(frame)
+        rows, reached = F.col(_ROWS), joined.where(_within())
+        # Groups that keep a row by luck stand for those that did not have it.
+        luck = F.lit(allocation.chance if self.cells.overflow == "random" else 1.0)
+        if self.cells.draw == "coin":
+            return reached, F.coalesce(rows / F.col(_QUOTA), F.lit(1.0)) / luck, allocation
+        kept = reached.withColumn(_RANK, _rank()).where(_among())
+        number = F.count(F.lit(1)).over(Window.partitionBy(CELL))
+        return kept, counted_column(F.coalesce(rows / number, F.lit(1.0))) / luck, allocation
+
+    def judged(self, frame: DataFrame) -> tuple[DataFrame, Column]:
+        """All rows with scratch columns, and whether `kept` has a row: for a backfill."""
+        joined, _ = self._joined(frame)
+        kept = _within() if self.cells.draw == "coin" else _within() & _among()
+        return joined.withColumn(_RANK, _rank()), kept
+
+    def _joined(self, frame: DataFrame) -> tuple[DataFrame, Allocation]:
+        """The frame with its strata's bounds beside every row; none where a stratum is kept whole."""
+        hashed = row_hash(frame, self.identity, self.seed)
+        counts = _counts(frame, self.cells, hashed)
+        allocation = quotas_of(counts, self.cells, self.plan, mix64(self.seed ^ mix64(self.batch)))
+        if self.cells.overflow != "exceed" and len(allocation.yielded):
+            _name_the_yielded(counts, allocation)
+        # With few strata all are listed: a join without a left side to fill is the faster one.
+        listed = len(counts) <= _LISTED
+        bounded = np.full(len(counts), True) if listed else allocation.quotas < allocation.counts
+        frame = frame.withColumn(CELL, self.cells.key(frame)).withColumn(_HASH, hashed)
+        table = _bounds(counts, allocation, bounded, self.cells.draw)
+        groups = self.spark.createDataFrame(table)
+        if table.num_rows <= _BROADCAST:
+            groups = F.broadcast(groups)
+        return frame.join(groups, CELL, "inner" if listed else "left"), allocation
 
 
-def judged_in_two_passes(
-    spark: SparkSession,
-    frame: DataFrame,
-    cells: CellShape,
-    identity: tuple[str, ...],
-    seed: int,
-    plan: Plan,
-    batch: int,
-) -> tuple[DataFrame, Column]:
-    """All rows with scratch columns, and whether `drawn_in_two_passes` keeps a row: for a backfill."""
-    joined, _ = _joined(spark, frame, cells, identity, seed, plan, batch)
-    kept = _within() if cells.draw == "coin" else _within() & _among()
-    return joined.withColumn(_RANK, _rank()), kept
-
-
-def _joined(
-    spark: SparkSession,
-    frame: DataFrame,
-    cells: CellShape,
-    identity: tuple[str, ...],
-    seed: int,
-    plan: Plan,
-    batch: int,
-) -> tuple[DataFrame, Allocation]:
-    """The frame with its strata's bounds beside every row; none beside rows of strata kept whole."""
-    hashed = row_hash(frame, identity, seed)
-    counts = _counts(frame, cells, hashed)
-    allocation = quotas_of(counts, cells, plan, mix64(seed ^ mix64(batch)))
-    if cells.overflow != "exceed" and len(allocation.yielded):
-        names = counts["label"].take(pa.array(allocation.yielded[:_SHOWN])).to_pylist()
-        log.warning(
-            "%s: %s%s", allocation, ", ".join(names), ", ..." * (len(allocation.yielded) > _SHOWN)
-        )
-    # With few strata all are listed: a join without a left side to fill is the faster one.
-    listed = len(counts) <= _LISTED
-    large = np.full(len(counts), True) if listed else allocation.quotas < allocation.counts
-    frame = frame.withColumn(CELL, cells.key(frame)).withColumn(_HASH, hashed)
-    table = _bounds(counts, allocation, large, cells.draw)
-    groups = spark.createDataFrame(table)
-    if table.num_rows <= _BROADCAST:
-        groups = F.broadcast(groups)
-    return frame.join(groups, CELL, "inner" if listed else "left"), allocation
+def _name_the_yielded(counts: pa.Table, allocation: Allocation) -> None:
+    names = counts["label"].take(pa.array(allocation.yielded[:_SHOWN])).to_pylist()
+    more = ", ..." if len(allocation.yielded) > _SHOWN else ""
+    log.warning("%s: %s%s", allocation, ", ".join(names), more)
 
 
 def _within() -> Column:
@@ -177,20 +166,20 @@ def needs_of(counts: pa.Table, cells: CellShape, plan: Plan) -> npt.NDArray[np.f
 
 
 def _bounds(
-    counts: pa.Table, allocation: Allocation, large: npt.NDArray[np.bool_], draw: str
+    counts: pa.Table, allocation: Allocation, bounded: npt.NDArray[np.bool_], draw: str
 ) -> pa.Table:
-    """The strata that do not keep all: up to which hash rows can be kept, and how many.
+    """Of these strata: up to which hash rows can be kept, and how many.
 
     A coin's bound is its rate. For a fixed number of rows it lies a little above the expected one, and
     never below the lowest hash, so that no stratum ends up empty.
     """
-    sizes, quotas = allocation.counts[large], allocation.quotas[large]
+    sizes, quotas = allocation.counts[bounded], allocation.quotas[bounded]
     if draw == "coin":
         bound = (quotas / sizes * float(SCALE)).astype(np.int64) - 1
     else:
         reach = np.minimum(1.0, (quotas + 2.0 * np.sqrt(quotas) + 2.0) / sizes)
-        bound = np.maximum((reach * float(SCALE)).astype(np.int64), counts["lowest"].to_numpy()[large])
+        bound = np.maximum((reach * float(SCALE)).astype(np.int64), counts["lowest"].to_numpy()[bounded])
     bound = np.where(quotas > 0, bound, -1)
     return pa.table(
-        {CELL: counts["k"].filter(pa.array(large)), _BOUND: bound, _QUOTA: quotas, _ROWS: sizes}
+        {CELL: counts["k"].filter(pa.array(bounded)), _BOUND: bound, _QUOTA: quotas, _ROWS: sizes}
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +28,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType
 
 from headgate.spark.batch_tallies import Tally, running_batch
-from headgate.spark.cell_passes import drawn_in_two_passes
+from headgate.spark.cell_passes import TwoPasses
 from headgate.spark.cell_task import Known, Pinned
 from headgate.spark.cells import DRAWN, CellShape
 from headgate.spark.identity import (
@@ -112,8 +111,8 @@ def gate(
         raise BadArgument("give keep= or policy=, not both: keep= is a policy (ValueClasses)")
     if policy is not None and not isinstance(policy, Policy):
         raise BadArgument(
-            f"policy={policy!r}: give hg.Uniform(), hg.GroupRates(...), hg.ValueClasses(...), or a "
-            "Policy of your own"
+            f"policy={policy!r}: give hg.Uniform(), hg.ConceptDriven(...), hg.GroupRates(...), "
+            "hg.ValueClasses(...), or a Policy of your own"
         )
     if keep is not None:
         policy = ValueClasses(_names(keep) or ())
@@ -312,16 +311,12 @@ class Gate:
             self._prepare(main, frame, shape)
         plan = self._lookup(shape).of(query, batch)
         if plan.keeps_everything:
-            tally = Tally(None, 0, 0)
+            tally = Tally()
             weighted = self._weighted(frame, frame.columns, gates, F.lit(1.0))
         else:
-            kept, weight, allocation = drawn_in_two_passes(
-                spark, frame, shape.cells, shape.identity, self.seed, plan, batch
-            )
-            strata, yielded = len(allocation.counts), len(allocation.yielded)
-            planned = allocation.kept
-            slack = 4.0 * math.sqrt(planned) if shape.cells.draw == "coin" else 0.05 * planned
-            tally = Tally(int(allocation.counts.sum()), strata, yielded, planned, slack)
+            passes = TwoPasses(spark, shape.cells, shape.identity, self.seed, plan, batch)
+            kept, weight, allocation = passes.kept(frame)
+            tally = Tally.of(allocation, by_chance=shape.cells.draw == "coin")
             weighted = self._weighted(kept, frame.columns, gates, weight)
         loop.tally(self.name, query, batch, tally)
         return tally.watch(weighted)
@@ -341,9 +336,8 @@ class Gate:
     ) -> DataFrame:
         """Rows drawn from the strata of a batch DataFrame, counted in a pass of its own."""
         assert shape.cells is not None
-        kept, weight, allocation = drawn_in_two_passes(
-            spark, frame, shape.cells, shape.identity, self.seed, plan
-        )
+        passes = TwoPasses(spark, shape.cells, shape.identity, self.seed, plan)
+        kept, weight, allocation = passes.kept(frame)
         if allocation.floor > CROWDED:
             log.warning("gate %r: %s", self.name, crowded(allocation.floor))
         log.info("gate %r: %s", self.name, allocation)

@@ -1,9 +1,12 @@
-"""A row's identity as a 62-bit number that is the same in every process, and a group's key."""
+"""A row's identity as a 62-bit number that is the same in every process, a group's key, and the columns
+that they are made of, found as Spark finds them."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import operator
+import re
+from collections.abc import Callable, Sequence
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -13,10 +16,12 @@ from pyspark.sql.types import (
     DataType,
     IntegralType,
     MapType,
+    StringType,
     StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
+    UserDefinedType,
     VariantType,
 )
 
@@ -29,6 +34,12 @@ __all__ = ["group_key", "named_keys", "require_columns", "require_timestamp", "r
 _GROUP_SEED = 0x68656164
 #: The key of the null group among whole numbers: as likely to meet a real one as two hashes are.
 _NULL_GROUP = -0x5E6D3A91C4B7F203
+#: Whether two names are one.
+Same = Callable[[str, str], bool]
+#: A part of a column's name, in backticks (doubled inside of them) or without; then a dot or the end.
+_PART = re.compile(r"(?:`((?:[^`]|``)*)`|([^`.]+))(?=\.(?=.)|\Z)", re.DOTALL)
+#: The hidden column that Spark's file sources have.
+_FILE = "_metadata"
 
 
 def seed_of(gate: str) -> int:
@@ -37,17 +48,103 @@ def seed_of(gate: str) -> int:
 
 
 def require_columns(frame: DataFrame, names: Sequence[str], argument: str) -> list[DataType]:
-    """The columns' types; `UnknownColumn` if one is not there."""
-    types = []
-    for name in names:
+    """The columns' types; `UnknownColumn` if one is not there.
+
+    The schema is asked first: pyspark logs what its analyser refuses as an error of its own, before
+    anybody can catch it and say it better.
+    """
+    same = _same_names(frame)
+    return [_type_of(frame, name, argument, same) for name in names]
+
+
+def _type_of(frame: DataFrame, name: str, argument: str, same: Same) -> DataType:
+    parts = _parts(name) if isinstance(name, str) else None
+    if parts is None:
+        raise UnknownColumn(
+            f"{argument}={name!r} is not how a column is named: give its name, a field of a struct as "
+            "'place.lat', and in backticks a name that has dots or backticks itself ('`a.b`')"
+        )
+    found = _below(frame.schema, parts, same)
+    if found:
+        return found[0]
+    if found is None or _beside_the_schema(frame, parts):
         try:
-            types.append(frame.select(F.col(name).alias("c")).schema["c"].dataType)
+            return frame.select(F.col(name).alias("c")).schema["c"].dataType
         except AnalysisException as error:
-            raise UnknownColumn(
-                f"{argument}={name!r}: the DataFrame has no such column; "
-                f"it has {', '.join(frame.columns) or 'none'}"
-            ) from error
-    return types
+            raise _unknown(frame, name, parts, argument, same) from error
+    raise _unknown(frame, name, parts, argument, same)
+
+
+def _same_names(frame: DataFrame) -> Same:
+    """How the frame's session compares names."""
+    if frame.sparkSession.conf.get("spark.sql.caseSensitive") == "true":
+        return operator.eq
+    return lambda one, other: one.lower() == other.lower()
+
+
+def _parts(name: str) -> list[str] | None:
+    """A name cut at its dots as Spark cuts it: not inside backticks. None if Spark would not read it."""
+    parts: list[str] = []
+    rest = name
+    while True:
+        found = _PART.match(rest)
+        if found is None:
+            return None
+        quoted, plain = found.groups()
+        parts.append(plain if quoted is None else quoted.replace("``", "`"))
+        if found.end() == len(rest):
+            return parts
+        rest = rest[found.end() + 1 :]  # what ended the part is a dot
+
+
+def _below(kind: DataType, parts: Sequence[str], same: Same) -> list[DataType] | None:
+    """The type that a name has inside of `kind`, or none; None if only Spark's analyser can tell."""
+    if not parts:
+        return [kind]
+    first, rest = parts[0], parts[1:]
+    if isinstance(kind, StructType):
+        found = [field for field in kind.fields if same(field.name, first)]
+        if len(found) > 1:
+            return None  # one column selected twice is no riddle to Spark, two of one name are
+        return _below(found[0].dataType, rest, same) if found else []
+    if isinstance(kind, MapType) and isinstance(kind.keyType, StringType):
+        return _below(kind.valueType, rest, same)
+    if isinstance(kind, ArrayType) and isinstance(kind.elementType, StructType):
+        found = [field for field in kind.elementType.fields if same(field.name, first)]
+        if len(found) != 1:
+            return None if found else []
+        holes = kind.containsNull or found[0].nullable
+        return _below(ArrayType(found[0].dataType, holes), rest, same)
+    return None if isinstance(kind, ArrayType | MapType | UserDefinedType) else []
+
+
+def _beside_the_schema(frame: DataFrame, parts: Sequence[str]) -> bool:
+    """Whether a name may mean what no schema shows: a file's metadata, a column by its table's name."""
+    if parts[0].lower() == _FILE:
+        return True
+    # A pattern that nothing matches selects nothing, where a name would be an error.
+    tables = [part for part in parts[:-1] if part and "`" not in part]
+    return any(frame.select(frame.colRegex(f"{table}.`.*`")).columns for table in tables)
+
+
+def _unknown(
+    frame: DataFrame, name: str, parts: Sequence[str], argument: str, same: Same
+) -> UnknownColumn:
+    if name in frame.columns and parts != [name]:
+        return UnknownColumn(
+            f"{argument}={name!r}: without backticks a dot stands before a field of a struct; "
+            f"name the column {'`' + name.replace('`', '``') + '`'!r}"
+        )
+    twins = [column for column in frame.columns if same(column, parts[0])]
+    if len(twins) > 1:
+        return UnknownColumn(
+            f"{argument}={name!r}: the DataFrame has {len(twins)} columns of this name "
+            f"({', '.join(twins)}); rename or drop all but one"
+        )
+    return UnknownColumn(
+        f"{argument}={name!r}: the DataFrame has no such column; "
+        f"it has {', '.join(frame.columns) or 'none'}"
+    )
 
 
 def require_timestamp(frame: DataFrame, name: str, argument: str) -> None:

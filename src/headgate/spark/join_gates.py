@@ -17,6 +17,7 @@ from headgate.errors import BadArgument, WrongKindOfFrame
 from headgate.spark.gate import gate
 from headgate.spark.identity import require_columns, require_timestamp
 from headgate.spark.shape import WEIGHT
+from headgate.store.folder import check_gate_name
 
 __all__ = ["gate_join"]
 
@@ -51,6 +52,9 @@ def gate_join(
     arguments is as for `gate`. The right side's weight is named ``_weight_right``; a pair's weight is
     the product of both, and sums over pairs are those of everything if weighted so.
     """
+    check_gate_name(name)
+    _require_frame(name, "left", left)
+    _require_frame(name, "right", right)
     keys = {k: k for k in _names(on)} if not isinstance(on, Mapping) else dict(on)
     kinds = zip(
         require_columns(left, list(keys), "on (left side)"),
@@ -82,6 +86,18 @@ def gate_join(
     else:
         sides = _on_batches(name, (left, right), keys, policies, rate, given)
     return sides[0], sides[1].withColumnRenamed(WEIGHT, f"{WEIGHT}_right")
+
+
+def _require_frame(name: str, side: str, frame: object) -> None:
+    if isinstance(frame, DataFrame):
+        return
+    given, instead = f"a {type(frame).__name__}", "give a Spark DataFrame"
+    if isinstance(frame, str):
+        given = f"{frame!r}, a str"
+        instead = f"give the DataFrame itself, for instance spark.readStream.table({frame!r})"
+    elif frame is None:
+        given, instead = "None", "give a DataFrame; the function that made it may lack its return"
+    raise BadArgument(f"gate_join({name!r}): {side}= is {given}, not a DataFrame: {instead}")
 
 
 def _names(on: str | Sequence[str]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from headgate.errors import BadArgument
 from headgate.plan import Plan, threshold
-from headgate.spark.cell_passes import SCRATCH_OF_PASSES, judged_in_two_passes
+from headgate.spark.cell_passes import SCRATCH_OF_PASSES, TwoPasses
 from headgate.spark.cell_task import Known
 from headgate.spark.cells import DRAWN, CellShape
 from headgate.spark.identity import group_key, row_hash
@@ -135,7 +135,8 @@ class GateShape:
         The scratch columns are `SCRATCH`; what they hold differs between kinds of gates.
         """
         if self.cells is not None and self.cells.passes:
-            return judged_in_two_passes(spark, frame, self.cells, self.identity, self.seed, plan, batch)
+            passes = TwoPasses(spark, self.cells, self.identity, self.seed, plan, batch)
+            return passes.judged(frame)
         if self.cells is not None:
             drawn = self.cells.drawn(frame, self.identity, self.seed, Known(plan, batch))
             return drawn, F.col(DRAWN)["w"] > 0
