@@ -33,7 +33,10 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 def test_gates_in_the_docs_run(name: str, spark: Any, tmp_path: Path) -> None:
     events = spark.readStream.format("rate").load()
     events = events.selectExpr("timestamp", "value", "'a' route", "'high' priority", "true vip")
-    names: dict[str, Any] = {"hg": hg, "events": events, "spark": spark}
+    news = spark.readStream.format("rate").load()
+    news = news.selectExpr("timestamp published", "array('a', 'b', 'c') keywords")
+    news = news.withWatermark("published", "1 hour")
+    names: dict[str, Any] = {"hg": hg, "events": events, "spark": spark, "bbc": news, "fox": news}
     for example in _examples(ROOT / name):
         exec(example.replace("/shared/headgate", str(tmp_path / "control")), names)
         if "query" in names:
@@ -53,6 +56,20 @@ def test_the_page_on_groups_runs(spark: Any, tmp_path: Path) -> None:
         exec(example.replace("/shared/headgate", str(tmp_path / "control")), names)
         if "query" in names:
             names.pop("query").stop()
+
+
+def test_the_page_on_joins_runs(spark: Any, tmp_path: Path) -> None:
+    names: dict[str, Any] = {"hg": hg, "spark": spark}
+    for source in ("bbc", "fox"):
+        (tmp_path / source).mkdir()
+    (example,) = _examples(ROOT / "docs" / "joins.md")
+    exec(
+        example.replace("/shared/headgate", str(tmp_path / "control")).replace("/data", str(tmp_path)),
+        names,
+    )
+    assert names["pairs"].columns == [
+        f"{c}_{s}" for s in ("left", "right") for c in names["bbc"].columns
+    ]
 
 
 def test_the_ledger_page_runs(spark: Any, tmp_path: Path) -> None:

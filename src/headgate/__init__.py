@@ -29,11 +29,13 @@ from headgate.policies import Grouping, GroupRates, Policy, Uniform, ValueClasse
 if TYPE_CHECKING:
     from headgate.concept.accuracy import Accuracy
     from headgate.concept.policy import ConceptDriven
+    from headgate.joins.conditions import equal, inner_product, overlap, predicate, subset, superset
     from headgate.las.targets import absolute, average, sliding
     from headgate.spark.backfill import backfill, recount
     from headgate.spark.estimators import count, mean, median, quantile, ratio, sum
     from headgate.spark.gate import gate
     from headgate.spark.guard import guard
+    from headgate.spark.join import join
     from headgate.spark.join_gates import gate_join
     from headgate.spark.offsets import file_rows, kafka_rows
 
@@ -71,18 +73,25 @@ __all__ = [
     "average",
     "backfill",
     "count",
+    "equal",
     "file_rows",
     "gate",
     "gate_join",
     "guard",
+    "inner_product",
+    "join",
     "kafka_rows",
     "mean",
     "median",
+    "overlap",
+    "predicate",
     "quantile",
     "ratio",
     "recount",
     "sliding",
+    "subset",
     "sum",
+    "superset",
 ]
 
 _LATER = {
@@ -90,6 +99,12 @@ _LATER = {
     "ConceptDriven": "headgate.concept.policy",
     "absolute": "headgate.las.targets",
     "average": "headgate.las.targets",
+    "equal": "headgate.joins.conditions",
+    "inner_product": "headgate.joins.conditions",
+    "overlap": "headgate.joins.conditions",
+    "predicate": "headgate.joins.conditions",
+    "subset": "headgate.joins.conditions",
+    "superset": "headgate.joins.conditions",
     "sliding": "headgate.las.targets",
 }
 _ON_SPARK = {
@@ -99,6 +114,7 @@ _ON_SPARK = {
     "gate": "headgate.spark.gate",
     "gate_join": "headgate.spark.join_gates",
     "guard": "headgate.spark.guard",
+    "join": "headgate.spark.join",
     "kafka_rows": "headgate.spark.offsets",
     "mean": "headgate.spark.estimators",
     "median": "headgate.spark.estimators",

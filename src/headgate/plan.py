@@ -56,6 +56,10 @@ class Plan:
     span_us: int | None = None
     #: In front of a join: the groups that the other stream has had lately (`KeyFilter` as text).
     present: str | None = None
+    #: For a join: the units of work that each of its places may do in the batch, a comparison being
+    #: one, and what a result counts; None where it may do all of it, or the share `default`.
+    work: float | None = None
+    result_units: float = 0.0
 
     def __post_init__(self) -> None:
         if not _legal(self.default):
@@ -67,11 +71,13 @@ class Plan:
                 raise BadArgument(f"group key {key} does not fit in 64 bits")
         if self.level is not None and not 0.0 < self.level < float("inf"):
             raise BadArgument(f"level {self.level!r} is not a positive number")
+        if self.work is not None and not 0.0 <= self.work < float("inf"):
+            raise BadArgument(f"work {self.work!r} is not a number of units, 0 or more")
 
     @property
     def keeps_everything(self) -> bool:
         """Whether no row can be shed under this plan."""
-        whole = self.default >= 1.0 and self.level is None
+        whole = self.default >= 1.0 and self.level is None and self.work is None
         return whole and all(rate >= 1.0 for rate in self.exceptions.values())
 
     @property
@@ -100,6 +106,8 @@ class Plan:
         parts: list[Any] = [default, sorted(exceptions.items())]
         if self.level is not None or self.present is not None:
             parts += [self.level, self.reference, self.rule, self.span_us, self.present]
+        if self.work is not None:
+            parts += [self.work, self.result_units]
         text = json.dumps(parts, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -115,6 +123,8 @@ class Plan:
             value |= {} if self.span_us is None else {"span_us": self.span_us}
         if self.present is not None:
             value["present"] = self.present
+        if self.work is not None:
+            value |= {"work": self.work, "result_units": self.result_units}
         return value
 
     @classmethod
@@ -137,6 +147,8 @@ class Plan:
                 rule=str(value.get("rule", "")),
                 span_us=value.get("span_us"),
                 present=value.get("present"),
+                work=None if value.get("work") is None else float(value["work"]),
+                result_units=float(value.get("result_units", 0.0)),
             )
         except (KeyError, IndexError, TypeError) as error:
             raise SnapshotError(

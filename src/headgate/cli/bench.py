@@ -25,6 +25,8 @@ def bench() -> None:
       headgate bench replay --quick  what a replayed batch keeps
       headgate bench cod             shedding by group in front of Spark's aggregates
       headgate bench cod-data        shedding by group on real data: every allocation, bursts, promises
+      headgate bench join            kernels on one core, and a stream join under overload
+      headgate bench join-rules      which comparisons first: every rule, on a virtual CPU
     """
 
 
@@ -81,3 +83,5 @@ _benchmark("las", "LAS, Full Knowledge and the default price, in virtual time.",
 _benchmark("replay", "Whether a replayed batch keeps the same rows.")
 _benchmark("cod", "What shedding by group saves in front of Spark's aggregates.", module="concept")
 _benchmark("cod-data", "Shedding by group on real data.", module="concept_data")
+_benchmark("join", "Kernels of a stream join, and a join under overload on Spark.", "join")
+_benchmark("join-rules", "Which comparisons a join makes first, by rule.", "sim", module="join_rules")

@@ -88,13 +88,16 @@ def _then(record: Record) -> str:
         notes.append(f"[yellow]({record.origin})[/]")
     if record.kind == "guard" and record.groups:
         notes.append("(" + ", ".join(f"{name} {rows:,}" for name, rows in record.groups.items()) + ")")
+    if record.kind == "join":
+        share, error = record.measures["completeness"], record.measures["completeness_error"]
+        notes.append(f"({record.measures['pairs']:,.0f} pairs, {share:.1%} ± {error:.1%} of all)")
     if record.mode == "monitor":
         notes.append(f"(would shed {record.would_shed:,})")
     return " ".join([record.state, *notes])
 
 
 def _rate(record: Record) -> str:
-    if record.kind == "guard":  # it has no plan: what it kept is its rate
+    if record.kind in ("guard", "join"):  # no share was planned: what it kept is its rate
         return f"{record.kept / record.arrived:.2%}" if record.arrived else ""
     more = f" +{len(record.plan.exceptions)}" if record.plan.exceptions else ""
     return f"{record.plan.default:.2%}{more}"

@@ -13,12 +13,17 @@ __all__ = ["MEASURED", "NAMES", "SWEEPS", "Claim", "Drawn", "Row", "Spread", "bu
 #: Figures in virtual time, by name: modules whose `sweep(runs, quick)` says what any runner can do.
 SWEEPS = {
     name: f"headgate.figures.{name}"
-    for name in (*(f"las_fig{number}" for number in range(4, 10)), "cod_fig2", "cod_fig9", "cod_fig10")
+    for name in (
+        *(f"las_fig{number}" for number in range(4, 10)),
+        *("cod_fig2", "cod_fig9", "cod_fig10"),
+        *(f"join_fig{number}" for number in (5, *range(7, 18))),
+    )
 }
 
 #: Figures measured on a query of their own: modules whose `build(runs, quick, progress)` runs it.
 MEASURED = {
-    name: f"headgate.figures.{name}" for name in ("las_fig10", "las_fig11", "cod_fig7", "cod_fig8")
+    name: f"headgate.figures.{name}"
+    for name in ("las_fig10", "las_fig11", "cod_fig7", "cod_fig8", "join_headlines")
 }
 
 #: Every figure.

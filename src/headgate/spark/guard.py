@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headgate.durations import Duration, seconds
-from headgate.errors import BadArgument, UnknownColumn, WorkerError
+from headgate.errors import BadArgument, WorkerError
 from headgate.las.inline_policy import InlinePolicy
 from headgate.las.price_shedder import PriceShedding
 from headgate.las.settings import LasSettings
@@ -37,7 +37,7 @@ from headgate.spark.guard_meter import before_guard, behind_guard, guard_metric_
 from headgate.spark.guard_output import COST, ERROR, OUTCOME, QUEUE, ROWS
 from headgate.spark.guard_run import GuardSpec
 from headgate.spark.guard_task import GuardTask
-from headgate.spark.identity import require_columns, require_timestamp, seed_of
+from headgate.spark.identity import require_own_column, require_timestamp, seed_of
 from headgate.spark.loop import ControlLoop
 from headgate.spark.shape import WEIGHT, quoted, quoted_name
 from headgate.store.folder import check_gate_name, claim_json, open_control_folder
@@ -125,7 +125,7 @@ def guard(
             "when a row arrived (timestamp of a Kafka or rate source)"
         )
     if arrival is not None:
-        _own_column(frame, arrival, "arrival")
+        require_own_column(frame, arrival, "arrival")
         require_timestamp(frame, quoted_name(arrival), "arrival")
     if keep is not None:
         require_predicate(frame, keep)
@@ -316,18 +316,5 @@ def _columns(frame: DataFrame, key: str | Sequence[str]) -> tuple[str, ...]:
     if not names:
         raise BadArgument("key=(): give at least one column that tells what a row will cost")
     for name in names:
-        _own_column(frame, name, "key")
+        require_own_column(frame, name, "key")
     return names
-
-
-def _own_column(frame: DataFrame, name: str, argument: str) -> None:
-    """Workers know columns by their exact names, and know no fields inside of them."""
-    twice = sorted({c for c in frame.columns if frame.columns.count(c) > 1})
-    if twice:
-        raise BadArgument(f"the DataFrame has more than one column {twice[0]!r}: rename one of them")
-    if name not in frame.columns:
-        require_columns(frame, [name], argument)
-        raise UnknownColumn(
-            f"{argument}={name!r} is no column by this exact name; the DataFrame has "
-            f"{', '.join(frame.columns)}. Add a field of a struct as a column of its own (withColumn)"
-        )

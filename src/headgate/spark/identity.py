@@ -28,7 +28,15 @@ from pyspark.sql.types import (
 from headgate.errors import BadArgument, UnknownColumn
 from headgate.policies.group_rates import label
 
-__all__ = ["group_key", "named_keys", "require_columns", "require_timestamp", "row_hash", "seed_of"]
+__all__ = [
+    "group_key",
+    "named_keys",
+    "require_columns",
+    "require_own_column",
+    "require_timestamp",
+    "row_hash",
+    "seed_of",
+]
 
 #: Keeps the hash of a row apart from the hash of its group.
 _GROUP_SEED = 0x68656164
@@ -145,6 +153,20 @@ def _unknown(
         f"{argument}={name!r}: the DataFrame has no such column; "
         f"it has {', '.join(frame.columns) or 'none'}"
     )
+
+
+def require_own_column(frame: DataFrame, name: str, argument: str) -> DataType:
+    """The type of a column by its exact name: workers know no fields inside of columns."""
+    twice = sorted({c for c in frame.columns if frame.columns.count(c) > 1})
+    if twice:
+        raise BadArgument(f"the DataFrame has more than one column {twice[0]!r}: rename one of them")
+    if name not in frame.columns:
+        require_columns(frame, [name], argument)
+        raise UnknownColumn(
+            f"{argument}={name!r} is no column by this exact name; the DataFrame has "
+            f"{', '.join(frame.columns)}. Add a field of a struct as a column of its own (withColumn)"
+        )
+    return frame.schema[name].dataType
 
 
 def require_timestamp(frame: DataFrame, name: str, argument: str) -> None:

@@ -32,6 +32,7 @@ from headgate.errors import BadArgument
 from headgate.runtime import GateSpec
 from headgate.spark.batch_tallies import Tally
 from headgate.spark.guard_meter import guard_reports_in
+from headgate.spark.join_meter import join_reports_in
 from headgate.spark.meter import reports_in
 from headgate.spark.session import is_connect
 from headgate.store.plans import HEARTBEAT_S, PlanStore
@@ -193,6 +194,7 @@ class ControlLoop:
         query, batch = str(progress["id"]), int(progress["batchId"])
         self._seen[query] = max(batch, self._seen.get(query, -1))
         reports: dict[str, Any] = {**reports_in(progress), **guard_reports_in(progress)}
+        reports |= join_reports_in(progress)
         reports |= self._tallied(query, batch, progress)
         for (gate, of), run in self._runs.items():
             if of == query and gate not in reports:

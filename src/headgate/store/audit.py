@@ -103,7 +103,7 @@ def _counts(record: Record) -> tuple[int, int, int, str]:
 
 def _plausible(record: Record) -> bool:
     drawn = record.plan.level is not None or "groups" in record.measures
-    if record.kind == "guard" or record.plan.exceptions or drawn:
+    if record.kind in ("guard", "join") or record.plan.exceptions or drawn:
         return True  # the mix of groups is not in the record
     rate, n = record.plan.default, record.arrived
     return abs(record.kept - rate * n) <= _SIGMAS * math.sqrt(n * rate * (1 - rate)) + 1

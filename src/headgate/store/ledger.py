@@ -30,7 +30,8 @@ class Record:
 
     `arrived` is counted in front of the gate and `kept` behind it, by meters that know nothing of
     each other or of the plan; `shed` is what came and did not pass. A guard counts what it sheds by
-    itself, row by row and reason by reason.
+    itself, row by row and reason by reason. A join keeps all rows and sheds comparisons: those that
+    the full join makes, those it made, those it skipped.
     """
 
     gate: str
@@ -59,10 +60,13 @@ class Record:
     #: Rows by value class; the largest groups that kept no row; a guard's dropped rows by reason, and
     #: the failed among the kept.
     groups: dict[str, int] = field(default_factory=dict)
-    #: Whose record it is: a gate's, which follows a plan, or a guard's, which follows the clock.
+    #: Whose record it is: a gate's (follows a plan), a guard's (follows the clock), or a join's.
     kind: str = "gate"
     #: What else was measured, by name.
     measures: dict[str, float] = field(default_factory=dict)
+    #: Of a join, for each of the latest windows: its start, the pairs found, the estimate of those
+    #: missed, the share found and that share's standard error.
+    windows: list[list[float]] = field(default_factory=list)
 
     @property
     def balanced(self) -> bool:
@@ -72,7 +76,7 @@ class Record:
         """
         if self.arrived != self.kept + self.shed or self.kept < 0 or self.shed < 0:
             return False
-        if self.kind == "guard":
+        if self.kind in ("guard", "join"):
             return True
         if self.plan.keeps_everything:
             return self.shed == 0

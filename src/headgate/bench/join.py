@@ -1,0 +1,66 @@
+"""``headgate bench join``: kernels on one core, and a join under overload on Spark."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from headgate.bench.join_kernels import measure
+from headgate.bench.join_stream import COMPLETE, DROP, SELECTIVE, Setting, measured, sustained_rate
+from headgate.bench.progress import bench_progress
+from headgate.demo.session import quiet_session
+
+__all__ = ["run"]
+
+
+def run(*, quick: bool) -> dict[str, Any]:
+    """Kernels first, then one run for each load and way of shedding."""
+    folder = Path(tempfile.mkdtemp(prefix="headgate-join-"))
+    loads = (5.0,) if quick else (0.5, 2.0, 5.0)
+    seconds = 40.0 if quick else 75.0
+    setting = Setting()
+    rows: list[dict[str, Any]] = []
+    try:
+        with bench_progress() as progress:
+            task = progress.add_task("kernels", total=2 + 3 * len(loads))
+            kernels = measure(quick)
+            progress.advance(task)
+            with quiet_session(folder / "spark") as spark:
+                spark.conf.set("spark.sql.shuffle.partitions", "2")
+                progress.update(task, description="the rate that a full join sustains")
+                capacity = sustained_rate(spark, setting, folder, 10.0)
+                progress.advance(task)
+                for load in loads:
+                    for how in (COMPLETE, DROP, SELECTIVE):
+                        progress.update(task, description=f"{load:g} times capacity, {how}")
+                        place = folder / f"{load:g}-{how.replace(' ', '-')}"
+                        rate = max(1, round(load * capacity))
+                        found = measured(spark, setting, rate, how, seconds, place)
+                        rows.append({"load": load, **found})
+                        progress.advance(task)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    ratios: dict[str, float] = {}
+    for load in loads:
+        by = {row["how"]: row for row in rows if row["load"] == load}
+        name = f"at_{load:g}"
+        ratios[f"inside_{name}"] = by[SELECTIVE]["inside"]
+        ratios[f"inside_without_{name}"] = by[COMPLETE]["inside"]
+        ratios[f"output_vs_random_drop_{name}"] = _ratio(by[SELECTIVE]["pairs_s"], by[DROP]["pairs_s"])
+        ratios[f"output_vs_no_shedding_{name}"] = _ratio(
+            by[SELECTIVE]["pairs_s"], by[COMPLETE]["pairs_s"]
+        )
+        ratios[f"completeness_{name}"] = by[SELECTIVE]["completeness"]
+    context = {
+        "target_s": setting.target_s,
+        "capacity_rows_s": round(capacity),
+        "kernels": kernels,
+        "tables": {"a join on Spark": rows},
+    }
+    return {"bench": "join", "ratios": ratios, "context": context}
+
+
+def _ratio(ours: float, theirs: float) -> float:
+    return ours / theirs if theirs else float("inf")

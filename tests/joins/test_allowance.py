@@ -1,0 +1,87 @@
+"""How much a join may do: in virtual time, against a machine with known prices."""
+
+import json
+
+import numpy as np
+import pytest
+
+from headgate.joins.allowance import Allowance, Spent
+
+
+class Machine:
+    """Batches cost a fixed price, so much a comparison and so much a result, with some noise."""
+
+    def __init__(self, fixed_s, comparison_s, emit_s, behind_s, places=2, seed=1):
+        self.fixed_s, self.comparison_s = fixed_s, comparison_s
+        self.emit_s, self.behind_s, self.places = emit_s, behind_s, places
+        self.noise = np.random.default_rng(seed)
+
+    def batch(self, wanted, pay_off, work, result_units):
+        """A batch that wants so many comparisons at each place and may spend `work` units there."""
+        made = min(wanted, work / (1.0 + result_units * pay_off))
+        results = made * pay_off
+        compare = made * self.comparison_s
+        emit = results * self.emit_s
+        behind = results * self.places * self.behind_s
+        duration = (self.fixed_s + compare + emit + behind) * self.noise.normal(1.0, 0.03)
+        return Spent(duration, compare, made, emit, results, results * self.places)
+
+
+def run(machine, allowance, wanted, pay_off, batches=30):
+    spent = []
+    for _ in range(batches):
+        spent.append(machine.batch(wanted, pay_off, allowance.work, allowance.result_units))
+        allowance.learn(spent[-1])
+    return spent
+
+
+@pytest.mark.parametrize("fixed_s", [0.2, 1.0])
+@pytest.mark.parametrize("pay_off", [0.0, 1e-4, 0.01])
+@pytest.mark.parametrize("comparison_s", [5e-10, 2e-9, 1e-7])
+def test_overload_ends_near_the_target(fixed_s, pay_off, comparison_s):
+    machine = Machine(fixed_s, comparison_s, 2e-7, 1e-7)
+    spent = run(machine, Allowance(2.0, 2), wanted=1e12, pay_off=pay_off)
+    late = [s.duration_s for s in spent[10:]]
+    assert 0.8 * 2.0 <= np.mean(late) <= 2.0
+    assert np.percentile(late, 90) <= 2.1
+
+
+@pytest.mark.parametrize("wanted", [1e3, 1e6, 2e8])
+def test_below_capacity_everything_is_compared(wanted):
+    machine = Machine(0.5, 1e-9, 2e-7, 1e-7)
+    allowance = Allowance(2.0, 2)
+    assert all(s.comparisons == wanted for s in run(machine, allowance, wanted, 1e-5))
+    assert allowance.work > wanted
+
+
+def test_a_burst_after_quiet_batches_is_met_at_once():
+    machine = Machine(0.4, 1e-9, 2e-7, 1e-7)
+    allowance = Allowance(2.0, 2)
+    run(machine, allowance, wanted=1e8, pay_off=1e-4)
+    burst = run(machine, allowance, wanted=1e11, pay_off=1e-4, batches=5)
+    assert all(1.4 <= s.duration_s <= 2.1 for s in burst)
+    after = run(machine, allowance, wanted=1e8, pay_off=1e-4, batches=3)
+    assert all(s.comparisons == 1e8 for s in after)
+
+
+def test_tiny_batches_say_nothing_of_the_speed():
+    allowance = Allowance(2.0, 2)
+    before = allowance.seconds_per_comparison
+    allowance.learn(Spent(1.0, 0.004, 100, 0.0, 0, 0))
+    assert allowance.seconds_per_comparison == before
+
+
+def test_a_fixed_price_above_the_target_still_leaves_some_work():
+    machine = Machine(3.0, 1e-9, 2e-7, 1e-7)
+    allowance = Allowance(2.0, 2)
+    spent = run(machine, allowance, wanted=1e12, pay_off=0.0)
+    assert spent[-1].compare_s == pytest.approx(0.2, rel=0.05)
+
+
+def test_what_was_learnt_goes_through_json():
+    machine = Machine(0.4, 3e-9, 2e-7, 1e-7)
+    allowance = Allowance(2.0, 2)
+    run(machine, allowance, wanted=1e12, pay_off=1e-3)
+    other = Allowance(2.0, 2)
+    other.restore(json.loads(json.dumps(allowance.snapshot())))
+    assert (other.work, other.result_units) == (allowance.work, allowance.result_units)
