@@ -24,6 +24,15 @@ METRICS = {
         "relative_error", "relative_error_p95", "kept_share", "missing_share", "share_for_uniform_error",
         "concept_overlap", "concept_distance", "total_variation", "hellinger_distance",
     },
+    "joi": {
+        "output_rate", "output_utility", "dropped_ratio", "improvement", "optimality",
+        "optimality_mended", "stream_rate", "fraction_1", "fraction_2",
+    },
+    "the": {
+        "error", "result_sic", "jain", "jain_instant", "jain_log_rates", "mean_sic", "min_sic",
+        "std_sic", "oscillation", "waste", "distance", "full_queries", "partial_queries",
+        "empty_queries",
+    },
 }  # fmt: skip
 
 

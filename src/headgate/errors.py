@@ -74,7 +74,7 @@ class WorkerError(HeadgateError):
 
 
 class GuardedFunctionError(HeadgateError):
-    """A guarded function raised, or returned what its schema does not allow."""
+    """A person's function raised, or returned what it may not: a guard's, or a join's predicate."""
 
 
 class SnapshotError(HeadgateError, ValueError):

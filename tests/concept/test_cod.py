@@ -107,7 +107,7 @@ def test_fixed_draws_are_uniform_within_a_group() -> None:
 
 
 def test_a_coin_with_a_mean_of_one_misses_one_group_in_three() -> None:
-    """Note 1.3: e^-1 of the large groups; a fixed draw misses none."""
+    """e^-1 of the large groups; a fixed draw misses none."""
     codes = np.repeat(np.arange(2000), 50)
     coin = cod_shed(codes, 0.02, _rng(), draw="coin")
     assert 1 - len(np.unique(codes[coin])) / 2000 == pytest.approx(np.exp(-1), abs=0.03)

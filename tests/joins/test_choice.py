@@ -367,3 +367,23 @@ def test_cells_find_the_lag_that_pays() -> None:
             spent[lag] += rows * (batch >= 10)
         cells.decay(1.0, 10.0)
     assert spent[7] > 0.7 * spent.sum()
+
+
+def test_cells_forget_at_once_when_what_they_promise_does_not_come() -> None:
+    for came, left in ((200.0, 1.0), (50.0, 0.1)):
+        cells, new = CellStats(lags=2), CellStats(lags=2)
+        cells.add(0, 0, [0], [1e5], [2000.0])
+        new.add(0, 0, [0], [1e4], [came])
+        cells.learn(new, elapsed=0.0, half_life=10.0)
+        assert cells.comparisons[0, 0, 0] == pytest.approx(left * 1e5 + 1e4)
+        assert cells.matches[0, 0, 0] == pytest.approx(left * 2000.0 + came)
+
+
+def test_types_that_are_little_known_follow_their_lag() -> None:
+    cells = CellStats(lags=2, kinds=3)
+    cells.add(0, 1, [0], [1e5], [5000.0])
+    cells.add(0, 1, [1], [1e5], [50.0])
+    draws = cells.draw(np.random.default_rng(2), groups=2000).mean(axis=0)[0, 1]
+    assert draws[0] == pytest.approx(0.05, rel=0.05)
+    assert draws[1] == pytest.approx(0.0006, rel=0.3)
+    assert draws[2] == pytest.approx(0.025, rel=0.1), "nothing seen of it: the lag's mean over all types"

@@ -325,8 +325,9 @@ def test_what_else_is_refused() -> None:
         with pytest.raises(BadArgument, match="offsets"):
             SetRows.of([0], offsets, [1, 2])
     vectors, longer = VectorRows.of([0], [[1.0]]), VectorRows.of([0], [[1.0, 2.0]])
-    with pytest.raises(BadArgument, match="same length"):
-        match(inner_product("x", at_least=1), vectors, longer, None, Reach(1, 1))
+    for ours, theirs in ((vectors, longer), (longer, vectors)):
+        i, j = match(inner_product("x", at_least=1), ours, theirs, None, Reach(1, 1))
+        assert (i.tolist(), j.tolist()) == ([0], [0]), "the shorter vector has zeros behind it"
 
 
 def test_without_numba_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

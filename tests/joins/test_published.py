@@ -195,7 +195,7 @@ def test_the_best_age_is_where_the_mean_yield_peaks() -> None:
 
 
 def test_the_published_system_in_virtual_time() -> None:
-    """Note sections 2 and 4: which rule is best depends on the shift, and by how much."""
+    """Which rule is best depends on the shift, and by how much."""
     setup = JoinSetup(Overlap("x", "x", 3))
     late = Workload(rates=((100.0, 500.0),), skew=0.8)
     rate = {

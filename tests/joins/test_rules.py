@@ -98,11 +98,11 @@ def test_counts_fade_and_a_broken_promise_makes_them_forget() -> None:
     fetched = np.ones((2, 1))
     cells.add(1000 * one, 1000 * one, 100 * one, fetched, 1.0)
     cells.add(0 * one, 0 * one, 0 * one, fetched, 10.0)
-    assert cells._matches[0, 0, 0] == pytest.approx(50.0)
+    assert cells._stats.matches[0, 0, 0] == pytest.approx(50.0)
     cells.add(1000 * one, 1000 * one, 98 * one, fetched, 10.0)
-    assert cells._matches[0, 0, 0] == pytest.approx(123.0)  # as promised
+    assert cells._stats.matches[0, 0, 0] == pytest.approx(123.0)  # as promised
     cells.add(1000 * one, 1000 * one, 0 * one, fetched, 10.0)
-    assert cells._matches[0, 0, 0] == pytest.approx(6.15)
+    assert cells._stats.matches[0, 0, 0] == pytest.approx(6.15)
 
 
 def test_a_rare_dear_type_is_searched_first() -> None:

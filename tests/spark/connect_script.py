@@ -1,4 +1,4 @@
-"""A gated and guarded query over Spark Connect; prints what the ledger says. Run by test_connect.py."""
+"""Gates, a guard and a join over Spark Connect; prints what the ledger says. Run by test_connect.py."""
 
 from __future__ import annotations
 
@@ -35,14 +35,22 @@ def main(folder: Path) -> None:
     writer = frame.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.option("path", str(folder / "out")).trigger(availableNow=True).start()
     query.awaitTermination()
+    left, right = (stream.json(str(folder / "in")).withWatermark("at", "1 hour") for _ in range(2))
+    pairs = hg.join(left, right, on=hg.equal("id"), within="1 hour", time="at", name="sixth",
+                    hold="1 hour", control=control)  # fmt: skip
+    writer = pairs.writeStream.format("parquet").option("path", str(folder / "pairs"))
+    writer = writer.option("checkpointLocation", str(folder / "pairs-checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
     ControlLoop.of(spark).drain()
+    joined = spark.read.parquet(str(folder / "pairs")).where("id_left = id_right").count()
     batch = spark.read.schema("id bigint, route string").json(str(folder / "in"))
     drawn = batch.transform(hg.gate("first", rate=0.1, policy=hg.ConceptDriven("route")))
     (counted,) = drawn.agg(hg.count().alias("n"), hg.mean("id").alias("m")).collect()
     again = batch.transform(hg.gate("first", rate=0.5)).count()
     rows = spark.read.parquet(str(folder / "out")).count()
     audits = [a.to_json() for a in audit(control)]
-    print(json.dumps({"audits": audits, "rows": rows, "batch": again, "counted": counted.n.estimate}))
+    found = {"rows": rows, "batch": again, "counted": counted.n.estimate, "joined": joined}
+    print(json.dumps({"audits": audits, **found}))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Gates and a guard on a Spark Connect session, in a process of its own: it has one kind of session."""
+"""Gates, a guard and a join over Connect, in a process of its own: it has one kind of session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("grpc", reason="pip install 'headgate[connect]'")
 
 
-def test_gates_and_a_guard_work_over_connect_and_the_process_ends(tmp_path: Path) -> None:
+def test_gates_a_guard_and_a_join_work_over_connect_and_the_process_ends(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for file in range(3):
         ids = range(file * 1000, (file + 1) * 1000)
@@ -23,7 +23,7 @@ def test_gates_and_a_guard_work_over_connect_and_the_process_ends(tmp_path: Path
     done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.strip().splitlines()[-1])
-    fifth, first, fourth, second, third = found["audits"]
+    fifth, first, fourth, second, sixth, third = found["audits"]
     assert (first["arrived"], first["batches"]) == (3000, 3)
     assert first["complete"]
     assert second["complete"]
@@ -36,4 +36,7 @@ def test_gates_and_a_guard_work_over_connect_and_the_process_ends(tmp_path: Path
     assert fifth["complete"]
     assert (fifth["arrived"], fifth["kept"]) == (fourth["kept"], found["rows"])
     assert found["counted"] == 3000
+    assert found["joined"] == 3000
+    assert sixth["complete"]
+    assert sixth["arrived"] == sixth["kept"] > 0
     assert 1300 < found["batch"] < 1700

@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headgate.errors import BadArgument, GuardedFunctionError, SnapshotError
 from headgate.joins.conditions import overlap, predicate
 from headgate.plan import KEEP_ALL, Plan
 from headgate.spark.join_block import Block, Summary
-from headgate.spark.join_pack import KEY, TIME, Grid, packed, unpacked
-from headgate.spark.join_state import Index, Stored
-from headgate.spark.join_work import Done, JoinWork
+from headgate.spark.join_operator import _StateStore
+from headgate.spark.join_pack import HASH, KEY, TIME, Grid, packed, place_keys, unpacked
+from headgate.spark.join_state import Stored
+from headgate.spark.join_tally import Done
+from headgate.spark.join_work import NO_WATERMARK, JoinWork
 
 
 class Memory:
@@ -44,9 +47,9 @@ class Memory:
     def remove(self, stored: Stored) -> None:
         del self.payloads[stored.number], self.summaries[stored.number]
 
-    def batch(self, arrived, watermark=0, plan=KEEP_ALL, number=0) -> Done:
+    def batch(self, arrived, watermark=NO_WATERMARK, plan=KEEP_ALL, number=0) -> Done:
         done = self.work.run(self.index, self, arrived, watermark, plan, number)
-        self.index = Index.from_bytes(self.index.to_bytes())
+        self.index = self.work.restored(self.index.to_bytes())
         assert {s.number for s in self.index.blocks} == set(self.payloads) == set(self.summaries)
         return done
 
@@ -58,6 +61,7 @@ def _payload(rows: list[tuple[int, int, list[int]]]) -> bytes:
             {
                 TIME: pa.array([r[1] for r in rows], pa.int64()),
                 KEY: pa.array([sorted(set(r[2])) for r in rows], pa.list_(pa.int64())),
+                HASH: pa.array([r[0] * 7919 % 10007 for r in rows], pa.int64()),
                 "id": pa.array([r[0] for r in rows], pa.int64()),
             }
         )
@@ -188,10 +192,13 @@ def test_late_rows_are_counted_and_old_blocks_forgotten():
     work = JoinWork(overlap("items", at_least=1), (100, 50), 10, seed=1)
     memory = Memory(work)
     memory.batch([(0, _payload([(1, 0, [1])])), (1, _payload([(2, 0, [2])]))])
-    done = memory.batch([(0, _payload([(3, 59, [1]), (4, 61, [1])]))], watermark=60, number=1)
+    # A row is late if it is behind the watermark of the batch before.
+    done = memory.batch([(0, _payload([(3, 59, [1])]))], watermark=60, number=1)
+    assert (done.late, done.rows) == ([0, 0], [1, 0])
+    done = memory.batch([(0, _payload([(4, 59, [1]), (5, 61, [1])]))], watermark=60, number=2)
     assert (done.late, done.rows) == ([1, 0], [1, 0])
-    assert [s.side for s in memory.index.blocks] == [0, 0], "a right row waits 50, a left one 100"
-    memory.batch([], watermark=162, number=2)
+    assert {s.side for s in memory.index.blocks} == {0}, "a right row waits 50, a left one 100"
+    memory.batch([], watermark=162, number=3)
     assert not memory.index.blocks
 
 
@@ -223,3 +230,132 @@ def test_a_sample_that_found_nothing_proves_nothing():
                         plan=Plan(1.0, work=30_000.0), number=1)  # fmt: skip
     assert done.total("found") == done.total("missed") == 0
     assert done.total("variance") > 0
+
+
+def test_a_predicate_that_raises_says_what_it_was_given():
+    broken = predicate(lambda a, b: a["nothing"] > 1, "id")
+    memory = Memory(JoinWork(broken, (100, 100), 10, seed=1))
+    rows = [(side, _payload([(1, 5, [1])])) for side in (0, 1)]
+    with pytest.raises(GuardedFunctionError, match=r"KeyError: 'nothing'.*\['id'\]"):
+        memory.batch(rows)
+
+
+def test_a_predicate_that_answers_for_other_pairs_is_refused():
+    short = predicate(lambda a, b: [True] * (len(a) + 1), "id")
+    memory = Memory(JoinWork(short, (100, 100), 10, seed=1))
+    rows = [(side, _payload([(1, 5, [1]), (2, 6, [1])])) for side in (0, 1)]
+    with pytest.raises(BadArgument, match="one a pair"):
+        memory.batch(rows)
+
+
+class RealStore(Memory):
+    """The operator's own store, with what the process remembers, over a state made of dictionaries."""
+
+    def __init__(self, work: JoinWork) -> None:
+        super().__init__(work)
+        self._maps = (_Map(self.payloads), _Map(self.summaries))
+
+    def _store(self) -> _StateStore:
+        return _StateStore(self.work, *self._maps, self.index)
+
+    def block(self, stored: Stored) -> Block:
+        return self._store().block(stored)
+
+    def summary(self, stored: Stored) -> Summary:
+        return self._store().summary(stored)
+
+    def put(self, block: Block) -> Stored:
+        return self._store().put(block)
+
+    def remove(self, stored: Stored) -> None:
+        self._store().remove(stored)
+
+
+class _Map:
+    def __init__(self, held: dict[int, bytes]) -> None:
+        self._held = held
+
+    def getValue(self, key):
+        return (self._held[key[0]],)
+
+    def updateValue(self, key, value):
+        self._held[key[0]] = value[0]
+
+    def removeKey(self, key):
+        del self._held[key[0]]
+
+
+def test_both_sides_may_have_the_same_rows():
+    """A stream joined with itself: blocks of equal content are still of different sides."""
+    work = JoinWork(overlap("items", at_least=1), (1000, 1000), 10, seed=1)
+    memory = RealStore(work)
+    found, rows = [], []
+    for number in range(4):
+        new = [(10 * number + i, 10 * number + i, [i % 3]) for i in range(10)]
+        rows += new
+        found += _ids(memory.batch([(0, _payload(new)), (1, _payload(new))], number=number))
+    assert sorted(found) == sorted((a[0], b[0]) for a in rows for b in rows if a[2] == b[2])
+
+
+def test_a_batch_that_is_split_otherwise_makes_the_same_comparisons():
+    rng = np.random.default_rng(3)
+    rows = [
+        (i, int(t), [int(x) for x in rng.integers(0, 9, 3)])
+        for i, t in enumerate(rng.integers(0, 40, 600))
+    ]
+    found = []
+    for parts in (1, 3):
+        memory = Memory(JoinWork(overlap("items", at_least=2), (100, 100), 10, seed=1))
+        order = rng.permutation(len(rows))
+        chunks = [[rows[i] for i in part] for part in np.array_split(order, parts)]
+        arrived = [(side, _payload(chunk)) for side in (0, 1) for chunk in chunks]
+        found.append(sorted(_ids(memory.batch(arrived, plan=Plan(1.0, work=40_000.0)))))
+    assert found[0] == found[1]
+    assert found[0]
+
+
+def test_the_state_of_another_join_is_refused():
+    one = JoinWork(overlap("items", at_least=1), (100, 100), 10, seed=1, places=2)
+    for other in (
+        JoinWork(overlap("items", at_least=1), (100, 100), 10, seed=1, places=4),
+        JoinWork(overlap("items", at_least=1), (100, 200), 10, seed=1, places=2),
+        JoinWork(overlap("items", at_least=1), (100, 100), 20, seed=1, places=2),
+    ):
+        with pytest.raises(SnapshotError, match="another join"):
+            other.restored(one.fresh().to_bytes())
+
+
+def test_a_predicate_that_knows_not_is_no_match():
+    unsure = predicate(lambda a, b: [None, float("nan"), True][: len(a)] * (len(a) // 3), "id")
+    memory = Memory(JoinWork(unsure, (100, 100), 10, seed=1))
+    done = memory.batch([(0, _payload([(1, 5, [1])])), (1, _payload([(i, 5, [1]) for i in range(3)]))])
+    assert done.total("found") == 1
+
+
+def test_many_scores_are_shared_by_neighbouring_blocks(monkeypatch):
+    full, whole = _play(KEEP_ALL, 1)
+    monkeypatch.setattr("headgate.spark.join_work._SCORES", 2000)
+    found, dones = _play(Plan(1.0, work=100_000.0), 1)
+    made, wanted = sum(d.made for d in dones), sum(d.wanted for d in whole)
+    assert set(found) < set(full)
+    assert len(found) / len(full) > 1.2 * made / wanted
+    estimates = [len(f) + sum(d.total("missed") for d in ds)
+                 for f, ds in (_play(Plan(1.0, work=60_000.0), seed) for seed in range(12))]  # fmt: skip
+    assert np.mean(estimates) == pytest.approx(len(full), rel=0.1)
+
+
+def test_a_window_that_was_not_looked_at_does_not_claim_to_be_complete():
+    _, dones = _play(Plan(1.0, work=20_000.0), 1)
+    for done in dones[2:]:
+        for window in done.windows.values():
+            if window.made < window.wanted - 1:
+                assert window.variance > 0
+
+
+@pytest.mark.parametrize("places", [1, 2, 3, 4, 8])
+def test_places_have_partitions_of_their_own(spark, places):
+    """With as many partitions as places, and with any multiple of them."""
+    keys = place_keys(places)
+    rows = spark.createDataFrame([(key,) for key in keys], "key int").selectExpr("hash(key) h").collect()
+    for partitions in (places, 3 * places):
+        assert len({row.h % partitions for row in rows}) == places

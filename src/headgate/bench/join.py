@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import tempfile
 from pathlib import Path
@@ -18,28 +19,26 @@ __all__ = ["run"]
 def run(*, quick: bool) -> dict[str, Any]:
     """Kernels first, then one run for each load and way of shedding."""
     folder = Path(tempfile.mkdtemp(prefix="headgate-join-"))
-    loads = (5.0,) if quick else (0.5, 2.0, 5.0)
-    seconds = 40.0 if quick else 75.0
+    # Work grows with the square of the rate; the last one is five times the rate.
+    loads = (5.0,) if quick else (0.5, 2.0, 5.0, 25.0)
+    seconds = 45.0 if quick else 65.0
     setting = Setting()
     rows: list[dict[str, Any]] = []
     try:
-        with bench_progress() as progress:
-            task = progress.add_task("kernels", total=2 + 3 * len(loads))
-            kernels = measure(quick)
+        kernels = measure(quick)
+        with bench_progress() as progress, quiet_session(folder / "spark") as spark:
+            spark.conf.set("spark.sql.shuffle.partitions", "2")
+            task = progress.add_task("the rate that a full join sustains", total=1 + 3 * len(loads))
+            capacity = sustained_rate(spark, setting, folder, 10.0)
             progress.advance(task)
-            with quiet_session(folder / "spark") as spark:
-                spark.conf.set("spark.sql.shuffle.partitions", "2")
-                progress.update(task, description="the rate that a full join sustains")
-                capacity = sustained_rate(spark, setting, folder, 10.0)
-                progress.advance(task)
-                for load in loads:
-                    for how in (COMPLETE, DROP, SELECTIVE):
-                        progress.update(task, description=f"{load:g} times capacity, {how}")
-                        place = folder / f"{load:g}-{how.replace(' ', '-')}"
-                        rate = max(1, round(load * capacity))
-                        found = measured(spark, setting, rate, how, seconds, place)
-                        rows.append({"load": load, **found})
-                        progress.advance(task)
+            for load in loads:
+                for how in (COMPLETE, DROP, SELECTIVE):
+                    progress.update(task, description=f"{load:g} times capacity, {how}")
+                    place = folder / f"{load:g}-{how.replace(' ', '-')}"
+                    rate = max(1, round(math.sqrt(load) * capacity))
+                    found = measured(spark, setting, rate, how, seconds, place)
+                    rows.append({"load": load, **found})
+                    progress.advance(task)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     ratios: dict[str, float] = {}

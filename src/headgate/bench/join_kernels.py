@@ -1,4 +1,4 @@
-"""How fast blocks are compared, scored and chosen: one core, CPU time, best of five (note 5.3, 5.2).
+"""How fast blocks are compared, scored and chosen: one core, CPU time, best of five.
 
 Rates are in comparisons a second: probes times rows of the block, also where an index looks at fewer.
 Blocks have 500, 10,000 and 100,000 rows. The sets are those of the paper's experiments (five items of

@@ -52,11 +52,11 @@ class Reading:
         return {"sample": keep, "large sample": 1.0 - keep, "exact": 1.0}[self.concept]
 
 
-#: Ours, reading H of the notes: exact counts of the same window, equal caps filled up, at least one row
+#: Ours, reading H: exact counts of the same window, equal caps filled up, at least one row
 #: of each group even if that exceeds the budget.
 CONCEPT_DRIVEN = Reading("concept-driven", "exact", "shed", "senate")
 
-#: Every reading by its name, with the letter that the notes give it.
+#: Every reading by its name, with its letter.
 READINGS = {
     reading.name: reading
     for reading in (

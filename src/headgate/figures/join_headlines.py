@@ -53,8 +53,9 @@ def build(runs: int | None, quick: bool, progress: Callable[[int, int], None]) -
                 found = _joined(spark, files, share, how, run, Path(scratch) / f"{run}-{number}")
                 whole = found["pairs"] if how == FULL else whole
                 assert whole is not None
-                metrics = {FOUND: found["pairs"] / whole, COMPARED: found["made"] / found["wanted"]}
+                metrics = {FOUND: found["pairs"] / whole}
                 if how in (CONTENT, CELLS):
+                    metrics[COMPARED] = found["made"] / found["wanted"]
                     metrics[ERROR] = (found["pairs"] + found["missed"]) / whole - 1.0
                 samples.add(share, how, metrics)
                 progress(run * len(jobs) + number + 1, count * len(jobs))
@@ -113,7 +114,9 @@ def _joined(
         reader = spark.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", 1)
         rows = reader.parquet(str(files / side)).withWatermark("published", "1 hour")
         if how == DROP:
-            rows = rows.transform(gate(f"drop-{side}", rate=math.sqrt(share), seed=seed + len(side)))
+            rows = rows.transform(
+                gate(f"drop-{side}", rate=math.sqrt(share), seed=2 * seed + len(sides))
+            )
         sides.append(rows)
     joined = join(
         *sides,

@@ -29,6 +29,8 @@ _COLOURS = (
     "#F0E442",
 )
 _MARKERS = "osD^vP*Xhp<>"
+#: Letters of the legend's labels that fit side by side.
+_ROW = 112
 #: So many named places have their labels upright.
 _CROWDED = 8
 
@@ -40,12 +42,14 @@ def save_plot(drawn: Drawn, path: Path) -> Path:
         for panel, axis in zip(panels, drawn.axes, strict=True):
             _panel(panel, drawn, axis)
         panels[0].set_title(f"{drawn.title} ({drawn.how_often})", loc="left", fontweight="bold")
+        handles, labels = panels[-1].get_legend_handles_labels()
         figure.legend(
-            *panels[-1].get_legend_handles_labels(),
+            handles,
+            labels,
             loc="outside lower center",
             frameon=False,
             fontsize=9,
-            ncols=4,
+            ncols=max(1, min(4, _ROW // max(map(len, labels), default=1))),
         )
         panels[-1].set_xlabel(drawn.x_label)
     return path

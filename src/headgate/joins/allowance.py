@@ -19,8 +19,8 @@ from typing import Any
 
 __all__ = ["Allowance", "Spent"]
 
-#: Compare times below this say more of the clock than of the speed.
-_TELLING_S = 0.01
+#: Compare times below this, and fewer results than this, say more of a call than of the speed.
+_TELLING_S, _TELLING_EMITTED = 0.01, 20_000
 #: Weight of the past in the measured speeds: a window of about five batches.
 _MEMORY = 0.8
 #: The share of the target that is aimed at, and the least share that comparing gets.
@@ -65,9 +65,10 @@ class Allowance:
         """Take a finished batch into every estimate."""
         if spent.compare_s >= _TELLING_S and spent.comparisons > 0:
             self._compared = _faded(self._compared, spent.compare_s, spent.comparisons)
-        if spent.emit_s >= _TELLING_S and spent.place_results > 0:
-            self._emitted = _faded(self._emitted, spent.emit_s, spent.place_results)
-        elsewhere = max(0.0, spent.duration_s - spent.compare_s - spent.emit_s)
+        emit_s = spent.emit_s if spent.place_results >= _TELLING_EMITTED else 0.0
+        if emit_s > 0.0:
+            self._emitted = _faded(self._emitted, emit_s, spent.place_results)
+        elsewhere = max(0.0, spent.duration_s - spent.compare_s - emit_s)
         weight = 0.1 if self._batches < _COLD else 1.0
         x, y = spent.results, elsewhere
         terms = (1.0, x, y, x * x, x * y, y * y)

@@ -11,7 +11,7 @@ by an index of the block (`index_kernels`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -162,12 +162,8 @@ def _keys(probe: KeyRows, rows: KeyRows, picked: Places, window: Any) -> Pairs:
 def _vectors(
     condition: InnerProduct, probe: VectorRows, rows: VectorRows, picked: Places, window: Any
 ) -> Pairs:
-    size = probe.vectors.shape[1]
-    if rows.vectors.shape[1] != size:
-        raise BadArgument(
-            f"vectors of {size} numbers have no inner product with vectors of {rows.vectors.shape[1]}: "
-            "give both sides the same length"
-        )
+    size = max(probe.vectors.shape[1], rows.vectors.shape[1])
+    probe, rows = _as_wide(probe, size), _as_wide(rows, size)
     step, found = max(1, _PRODUCTS // rows.n), []
     # a sum of d products in single precision is off by less than d 2^-24 |p| |r|; twice that for safety
     slack = (size + 2) * 2.0**-23 * float(rows.lengths.max())
@@ -182,6 +178,12 @@ def _vectors(
             )
         )
     return np.concatenate([p for p, _ in found]), np.concatenate([r for _, r in found])
+
+
+def _as_wide(rows: VectorRows, size: int) -> VectorRows:
+    """Zeros behind shorter vectors change no inner product."""
+    missing = size - rows.vectors.shape[1]
+    return rows if not missing else replace(rows, vectors=np.pad(rows.vectors, ((0, 0), (0, missing))))
 
 
 def _weighted(

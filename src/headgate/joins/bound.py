@@ -1,4 +1,4 @@
-"""The clairvoyant optimum: what the best choice of comparisons gives (note, notation: "bound").
+"""The clairvoyant optimum: what the best choice of comparisons gives.
 
 Whoever knows the match density at every lag spends the budget on the best (direction, lag, type), to the
 single tuple: a fractional knapsack over the comparisons that the windows offer. No rule that knows only

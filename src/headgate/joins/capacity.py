@@ -1,13 +1,13 @@
-"""How much, from the measured speed instead of from drops (ours; note section 5.1).
+"""How much, from the measured speed instead of from drops (ours).
 
 Algorithm 1 learns that it does too much from tuples already lost, and that it does too little by adding
 a fifth every five seconds: after a burst the join idles for most of a minute. But a join knows its own
 speed. Once a second, the comparisons made per busy second are divided among the tuples that will come
 and half of those that wait; nothing is dropped, and a burst's end is answered at once.
 
-The note plans with .97 of the speed; we plan with 1.05 of it. The part for those who wait pulls that
-back, at a queue of about a tenth of a second, and the CPU never idles for want of a plan: 2 to 3 % more
-output, and no less than random drop's in the minute after a burst.
+Planning with .97 of the speed would leave no queue; we plan with 1.05 of it. The part for those who wait
+pulls that back, at a queue of about a tenth of a second, and the CPU never idles for want of a plan: 2
+to 3 % more output, and no less than random drop gives in the minute after a burst.
 """
 
 from __future__ import annotations

@@ -1,17 +1,19 @@
 """What comparisons paid so far, by (direction, lag, type): for conditions whose content tells nothing.
 
-Note 5.1. The paper zeroes its statistics every period and samples with full processing (join-2007,
+The paper zeroes its statistics every period and samples with full processing (join-2007,
 section 5.1, Algorithms 2 and 3). Here every comparison that is made counts, old ones fade with a half
 life, and a cell's density has a Gamma posterior from which plans are drawn (Thompson sampling): a cell
 that is little known is sometimes tried, a bad one seldom. There are several draws, and the number of a
 probe row picks one: an exploration then costs a 32nd of a cell, and 32 guesses are tried at a time.
 
-The prior of a cell is Gamma with shape 1 (an exponential), with the pooled density of all cells as its
-mean. That is optimistic enough: one draw in 20 of an unknown cell is three times the pooled density or
-more. The pooled density itself starts from one match in a thousand comparisons.
+The prior of a lag is Gamma with shape 1 (an exponential), with the pooled density of all cells as its
+mean. That is optimistic enough: one draw in 20 of an unknown lag is three times the pooled density or
+more. The pooled density itself starts from one match in a thousand comparisons. Types are pooled softly:
+a cell's prior is its lag's density over all types, so that many types do not starve each other, while
+types that truly match differently still part. And when far fewer matches come than the counts promise,
+nearly all of the past is forgotten at once: the lag that pays has moved.
 
-A cell's sums may be of matches or of their worth; with many types sum matches here and multiply by the
-mean worth of a type (`choose`'s `worth`), since cells by type are thin.
+Sums are of matches, not of their worth: multiply by the mean worth of a type (`choose`'s `worth`).
 """
 
 from __future__ import annotations
@@ -31,6 +33,11 @@ _HEAD = struct.Struct("<4sB3xII")
 _MAGIC, _VERSION = b"HGCS", 1
 #: What is believed of all cells together before anything was compared.
 _FIRST_MATCHES, _FIRST_COMPARISONS = 1.0, 1000.0
+#: How many matches a cell's own counts must show to weigh as much as those of all types at its lag.
+_POOLED_MATCHES = 10.0
+#: When so many matches were expected, and less than this share of them came, the world has changed: what
+#: is left of all counts.
+_SURPRISE_FROM, _SURPRISE, _FORGET = 50.0, 0.6, 0.1
 
 
 @dataclass(eq=False)
@@ -79,6 +86,15 @@ class CellStats:
         self.comparisons *= factor
         self.matches *= factor
 
+    def learn(self, new: CellStats, elapsed: float, half_life: float) -> None:
+        """Let what is known fade, all but wholly if it foretold the new sums badly, and add those."""
+        expected = float((new.comparisons * self.matches / np.maximum(self.comparisons, 1.0)).sum())
+        self.decay(elapsed, half_life)
+        if expected > _SURPRISE_FROM and float(new.matches.sum()) < _SURPRISE * expected:
+            self.comparisons *= _FORGET
+            self.matches *= _FORGET
+        self.merge(new)
+
     def merge(self, other: CellStats) -> None:
         """Add another's sums; refused if its cells mean something else."""
         if (other.lags, other.kinds) != (self.lags, self.kinds):
@@ -98,9 +114,14 @@ class CellStats:
 
     def draw(self, random: np.random.Generator, groups: int = 32) -> Floats:
         """Densities drawn from the posterior, for each group of probe rows: (groups, 2, lags, kinds)."""
-        shape, rate = 1.0 + self.matches, 1.0 / self.pooled + self.comparisons
-        size = (groups, *shape.shape)
-        return np.asarray(random.standard_gamma(np.broadcast_to(shape, size)) / rate)
+        matches, comparisons = self.matches.sum(axis=2), self.comparisons.sum(axis=2)
+        shape = np.broadcast_to(1.0 + matches, (groups, *matches.shape))
+        of_lags = random.standard_gamma(shape) / (1.0 / self.pooled + comparisons)
+        found = np.repeat(of_lags[..., None], self.kinds, axis=3)
+        if self.kinds == 1:
+            return found
+        own = random.standard_gamma(np.broadcast_to(_POOLED_MATCHES + self.matches, found.shape))
+        return np.asarray(own / (_POOLED_MATCHES / np.maximum(found, 1e-300) + self.comparisons))
 
     def mean(self) -> Floats:
         """The posterior's mean density of each cell."""

@@ -1,4 +1,4 @@
-"""Which comparisons to make with a budget, and what the others would have found (note 5.2-5.4).
+"""Which comparisons to make with a budget, and what the others would have found.
 
 A unit is one comparison. To compare a probe row with a block of n rows, of which a share d is expected
 to match, costs n + result_cost * d * n: results must be delivered as well, and on fast kernels that is
@@ -106,7 +106,9 @@ def choose(
         return Chosen(every, none, [np.empty(0) for _ in blocks], whole, True)
     edge, among, spent = _edge(kernels, pairs, bins, (1.0 - explore) * budget, seed)
     picked, sums = kernels.take(*pairs, edge, among)
-    chances = _chances(kernels, density, starts, targets, result_cost, picked, sums, explore * budget)
+    # What the best ones leave, because they come in lumps, goes to the sample too.
+    rest = max(explore * budget, budget - spent) if explore else 0.0
+    chances = _chances(kernels, density, starts, targets, result_cost, picked, sums, rest)
     places, odds = kernels.draw(density, starts, targets, picked, *chances, np.uint64(seed))
     block = np.searchsorted(starts, places, "right") - 1
     spent += float((targets[block] * (1.0 + result_cost * density[places])).sum())
@@ -133,14 +135,14 @@ def missed(matches: npt.ArrayLike, probabilities: npt.ArrayLike) -> tuple[float,
 def completeness(found: float, missed: float, variance: float) -> tuple[float, float]:
     """The share of all matches that was found, and its standard error (delta method).
 
-    Nothing found and nothing missed is complete.
+    Nothing found and nothing missed is complete; with a variance it is not known at all.
 
     >>> completeness(75.0, 25.0, 16.0)
     (0.75, 0.03)
     """
     whole = found + missed
     if whole <= 0:
-        return 1.0, 0.0
+        return (1.0, 0.0) if variance <= 0 else (0.0, 1.0)
     share = found / whole
     return share, share * (math.sqrt(max(0.0, variance)) / whole)
 

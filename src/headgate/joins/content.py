@@ -1,11 +1,11 @@
-"""Which pairs of a tuple and a block promise matches, from the block's item counts (ours; note 5.2).
+"""Which pairs of a tuple and a block promise matches, from the block's item counts (ours).
 
 Whoever knows only match densities by lag treats all tuples alike. But a set of items that were popular
 when a block was filled matches there far more often than its neighbour in the stream. For a probe q and
 a block in which a share p_x of the tuples has item x, the expected number of ways to share k items is
 the elementary symmetric polynomial e_k of the p_x, x in q. The (probe, block) pairs with the best score
 are compared, within the budget. Nothing is learnt, so nothing need be explored, and a shift that jumps
-does not matter.
+does not matter. The blocks of a Spark join have the same score compiled (`item_counts.densities`).
 """
 
 from __future__ import annotations

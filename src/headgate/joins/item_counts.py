@@ -1,4 +1,4 @@
-"""How often each item occurs in a block, and what that says of a probe before it is compared (note 5.2).
+"""How often each item occurs in a block, and what that says of a probe before it is compared.
 
 The paper learns densities by comparing: f_i(lag), one number for a whole basic window. The items of the
 probe say more. Let p_x be the share of the block's rows that hold item x, and items independent. Then

@@ -1,6 +1,6 @@
-"""Selection rules side by side, as shares of the clairvoyant bound (note sections 5.1 and 5.2).
+"""Selection rules side by side, as shares of the clairvoyant bound.
 
-Scenarios are those on which the note compares rules, two that nothing was tuned on (other skew, shift
+Scenarios are those on which rules were first compared, two that nothing was tuned on (other skew, shift
 and windows; unequal rates and a jump), and the minute after a burst. Every row is one (scenario,
 capacity, rule): what came out a second, as a share of the bound, and against `Directed`, the published
 system as a whole.

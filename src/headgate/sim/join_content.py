@@ -1,4 +1,4 @@
-"""`Content` on the virtual CPU: batch by batch, scores first, then the best pairs (note section 5.2).
+"""`Content` on the virtual CPU: batch by batch, scores first, then the best pairs.
 
 A batch is all that came in `batch_s`. Everything is stored; blocks lie on a fixed grid of `basic_s`.
 While the whole join fits into a batch's budget, nothing is scored. Otherwise each (probe, block) costs

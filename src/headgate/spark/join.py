@@ -20,12 +20,14 @@ from headgate.spark.session import session_of  # first: it says which extra is m
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from headgate.spark.identity import seed_of
 from headgate.spark.join_call import (
     JoinWindows,
     check_choices,
     check_frame,
+    check_pair,
     how_many_places,
     join_settings,
 )
@@ -34,12 +36,13 @@ from headgate.spark.join_columns import (
     encoded,
     has_kinds,
     require_condition,
+    require_own_names,
     require_utility,
     require_watermark,
 )
 from headgate.spark.join_meter import OUTPUT, PAIRS, behind_join, join_metric_name
 from headgate.spark.join_operator import JoinOperator
-from headgate.spark.join_pack import PACKED, Grid, Packer
+from headgate.spark.join_pack import PACKED, Grid, Packer, place_keys
 from headgate.spark.join_run import JoinSpec
 from headgate.spark.join_unpack import Unpacker, counted, result_schema
 from headgate.spark.join_work import JoinWork
@@ -122,6 +125,11 @@ def join(
     check_frame("left", left)
     check_frame("right", right)
     check_choices(on, how, output, rank)
+    check_pair("suffixes", suffixes)
+    if isinstance(utility, tuple):
+        check_pair("utility", utility)
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
+        raise BadArgument(f"seed={seed!r}: give a whole number, 0 or more")
     spark = session_of(left)
     windows = JoinWindows.of(within, basic_window)
     settings = join_settings(hold, budget, mode, on_failure)
@@ -147,7 +155,7 @@ def join(
     PlanStore(folder, name, "-").publish_opening(spec.opening())
     ControlLoop.of(spark).register(spec)
     grid = Grid.of(places, isinstance(on, Equal))
-    packed = _packed(spark, sides, on, grid)
+    packed = _packed(sides, on, grid)
     work = JoinWork(
         condition=on,
         windows_us=windows.windows_us,
@@ -155,11 +163,12 @@ def join(
         seed=seed_of(name) if seed is None else seed,
         kinds=KINDS if any(s.has_kinds for s in sides) else 1,
         by_content=rank == "content",
+        places=places,
     )
     plans = TaskPlan(str(folder), name, "", on_failure, settings.floor)
     joined = (
         packed.groupBy("place")
-        .transformWithState(
+        .transformWithStateInPandas(
             JoinOperator(work, grid, plans, spec.opening(), output), OUTPUT, "append", "EventTime"
         )
         .observe(join_metric_name(name), *behind_join())
@@ -191,6 +200,7 @@ def _sides(left: DataFrame, right: DataFrame, time: Any, utility: Any) -> list[_
     utilities = utility if isinstance(utility, tuple) else (utility, utility)
     found = []
     for number, frame in enumerate((left, right)):
+        require_own_names(frame, ("left", "right")[number])
         require_watermark(frame, times[number], ("left", "right")[number])
         found.append(_Side(number, frame, times[number], utilities[number]))
         if utilities[number] is not None:
@@ -198,13 +208,15 @@ def _sides(left: DataFrame, right: DataFrame, time: Any, utility: Any) -> list[_
     return found
 
 
-def _packed(spark: SparkSession, sides: list[_Side], on: Condition, grid: Grid) -> DataFrame:
+def _packed(sides: list[_Side], on: Condition, grid: Grid) -> DataFrame:
     """Both streams as payloads for each place."""
-    keys = _place_keys(spark, grid.places)
+    keys = place_keys(grid.places)
+    has_worth = any(side.utility is not None and not side.has_kinds for side in sides)
     found = []
     for side in sides:
-        ready = encoded(side.frame, side.number, on, side.time, grid, side.utility)
-        packer = Packer(side.number, grid, tuple(ready.columns), keys)
+        ready = encoded(side.frame, side.number, on, side.time, grid, side.utility, has_worth)
+        schema = to_arrow_schema(ready.schema, timezone="UTC")
+        packer = Packer(side.number, grid, tuple(ready.columns), schema, keys)
         # Spark's own mapInArrow takes no names with dots; the worker gives the columns their names back.
         plain = ready.toDF(*[f"c{i}" for i in range(len(ready.columns))])
         found.append(plain.mapInArrow(packer, PACKED))
@@ -232,12 +244,13 @@ def _folder(control: str | os.PathLike[str] | None) -> Path:
 
 
 def _trial(spark: SparkSession, name: str, folder: Path, on: Condition) -> None:
-    """Can a Python worker import the kernels, unpickle the condition, and write to the folder?"""
+    """Can a Python worker compile the kernels, unpickle the condition, and write to the folder?"""
 
     def check(batches: Any) -> Any:
         yield from batches
-        import headgate.joins.kernels  # noqa: F401
+        from headgate.joins.warm_up import warm_up
 
+        warm_up(on)
         path = folder / f".trial-{uuid.uuid4().hex}"
         claim_json(path, [name, type(on).__name__])
         path.unlink()
@@ -256,19 +269,3 @@ def _trial(spark: SparkSession, name: str, folder: Path, on: Condition) -> None:
             f"join {name!r}: the condition cannot be sent to Spark's workers ({type(error).__name__}: "
             f"{error}): open connections and models inside the function, on first use"
         ) from error
-
-
-def _place_keys(spark: SparkSession, places: int) -> tuple[int, ...]:
-    """Numbers that Spark's shuffle sends to different partitions: one for each place."""
-    partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
-    number = F.col("id").cast("int")
-    rows = (
-        spark.range(max(64, 16 * partitions))
-        .select(number.alias("number"), F.pmod(F.hash(number), F.lit(partitions)).alias("partition"))
-        .groupBy("partition")
-        .agg(F.min("number").alias("number"))
-        .orderBy("partition")
-        .limit(places)
-        .collect()
-    )
-    return tuple(int(row["number"]) for row in rows)

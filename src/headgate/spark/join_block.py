@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ from headgate.joins.conditions import Condition, Equal, InnerProduct, Predicate
 from headgate.joins.item_counts import ItemCounts
 from headgate.joins.rows import KeyRows, PlainRows, Rows, SetRows, VectorRows, WeightedRows
 from headgate.joins.worth import Worths
-from headgate.spark.join_pack import KEY, KIND, TIME, VALUE, packed, unpacked
+from headgate.spark.join_pack import HASH, KEY, KIND, OWN, TIME, VALUE, as_one, packed, unpacked
 
 __all__ = [
     "Block",
@@ -38,32 +39,51 @@ __all__ = [
 
 #: Neighbouring basic windows share a block up to so many rows, since a call costs more than comparing
 #: these; and a block has at most so many, so that what is chosen can be chosen finely.
-SMALL, FULL = 256, 4096
-#: Bytes of payloads that a worker process remembers.
-_REMEMBERED = 512 << 20
+SMALL, FULL = 256, 16_384
+#: Bytes that a worker process remembers, and what a block takes for each byte of its payload: its
+#: columns, its arrays, and an index.
+_REMEMBERED, _UNPACKED = 512 << 20, 4
 
 
 def rows_of(condition: Condition, batch: pa.RecordBatch) -> Rows:
     """The arrays that the condition's kernel reads."""
     names = batch.schema.names
     time = batch.column(TIME).to_numpy()
-    value = batch.column(VALUE).to_numpy() if VALUE in names else None
+    value = _finite(batch.column(VALUE).to_numpy()) if VALUE in names else None
     kind = batch.column(KIND).to_numpy() if KIND in names else None
     if isinstance(condition, Predicate):
         return PlainRows.of(time, value, kind)
     key = batch.column(KEY)
     if isinstance(condition, Equal):
         return KeyRows.of(time, key.to_numpy(), value, kind)
-    offsets = key.offsets.to_numpy()
-    first = int(offsets[0])
-    flat = key.values.slice(first, int(offsets[-1]) - first)
-    offsets = offsets - first
+    offsets, flat = _lists(key)
     if not isinstance(condition, InnerProduct):
         return SetRows.of(time, offsets, flat.to_numpy(), value, kind)
     if pa.types.is_struct(flat.type):
-        items, weights = flat.field("item").to_numpy(), flat.field("weight").to_numpy()
+        items, weights = flat.field("item").to_numpy(), flat.field("weight")
+        weights = _finite(weights.to_numpy(zero_copy_only=False))
         return WeightedRows.of(time, offsets, items, weights, value, kind)
-    return VectorRows.of(time, _dense(offsets, flat.to_numpy()), value, kind)
+    return VectorRows.of(
+        time, _dense(offsets, _finite(flat.to_numpy(zero_copy_only=False))), value, kind
+    )
+
+
+def _finite(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Nulls, NaN and infinities count as 0: a match that they decide would mean nothing."""
+    return np.asarray(np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0))
+
+
+def _lists(lists: pa.ListArray) -> tuple[npt.NDArray[np.int32], pa.Array]:
+    """Offsets and values of a column of lists; null items of sets are left out."""
+    offsets = lists.offsets.to_numpy()
+    first = int(offsets[0])
+    flat = lists.values.slice(first, int(offsets[-1]) - first)
+    offsets = offsets - first
+    if flat.null_count and pa.types.is_int64(flat.type):
+        here = flat.is_valid().to_numpy(zero_copy_only=False)
+        offsets = np.concatenate(([0], np.cumsum(here)))[offsets].astype(np.int32)
+        flat = flat.drop_null()
+    return offsets, flat
 
 
 def _dense(offsets: np.ndarray, flat: np.ndarray) -> np.ndarray:
@@ -142,8 +162,7 @@ class Block:
 
     def with_rows_of(self, other: Block) -> Block:
         """Both blocks as one."""
-        table = pa.Table.from_batches([self.batch, other.batch]).combine_chunks()
-        return Block(self.side, self.bucket, table.to_batches()[0], self.condition)
+        return Block(self.side, self.bucket, as_one([self.batch, other.batch]), self.condition)
 
 
 def block_of(side: int, bucket: int, payload: bytes, condition: Condition) -> Block:
@@ -152,11 +171,10 @@ def block_of(side: int, bucket: int, payload: bytes, condition: Condition) -> Bl
 
 
 def gathered(payloads: list[bytes]) -> pa.RecordBatch:
-    """All rows of some payloads by time, in the same order whichever payload came first."""
-    batches = [unpacked(payload) for payload in sorted(payloads)]
-    table = pa.Table.from_batches(batches).combine_chunks()
-    batch = table.to_batches()[0]
-    return batch.take(pa.array(np.argsort(batch.column(TIME).to_numpy(), kind="stable")))
+    """All rows of some payloads by time, in the same order however they were split into payloads."""
+    batch = as_one([unpacked(payload) for payload in sorted(payloads)])
+    order = np.lexsort((batch.column(HASH).to_numpy(), batch.column(TIME).to_numpy()))
+    return batch.take(pa.array(order))
 
 
 def cut(
@@ -206,16 +224,16 @@ class _Memory:
 _memory = _Memory(_REMEMBERED)
 
 
-def remembered(digest: str, size: int, make: Callable[[], Block]) -> Block:
-    """The block with this content, read with `make` if the process does not hold it."""
-    found = _memory.get(digest, size, make)
+def remembered(key: str, size: int, make: Callable[[], Block]) -> Block:
+    """The block with this key, read with `make` if the process does not hold it."""
+    found = _memory.get(key, _UNPACKED * size, make)
     assert isinstance(found, Block)
     return found
 
 
-def summary_of(digest: str, make: Callable[[], bytes]) -> Summary:
-    """The summary of the block with this content."""
-    found = _memory.get(f"{digest} summary", 32_768, lambda: Summary.from_bytes(make()))
+def summary_of(key: str, make: Callable[[], bytes]) -> Summary:
+    """The summary of the block with this key."""
+    found = _memory.get(f"{key} summary", 32_768, lambda: Summary.from_bytes(make()))
     assert isinstance(found, Summary)
     return found
 
@@ -246,11 +264,9 @@ def listed_batches(pairs: list[tuple[Block, np.ndarray, Block, np.ndarray]]) -> 
 
 
 def _as_one(found: list[pa.RecordBatch]) -> pa.RecordBatch | None:
-    if len(found) <= 1:
-        return found[0] if found else None
-    return pa.Table.from_batches(found).combine_chunks().to_batches()[0]
+    return as_one(found) if found else None
 
 
 def _own(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Without Headgate's columns."""
-    return batch.drop_columns([n for n in (TIME, KEY, VALUE, KIND) if n in batch.schema.names])
+    return batch.drop_columns([name for name in OWN if name in batch.schema.names])

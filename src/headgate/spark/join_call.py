@@ -20,6 +20,7 @@ __all__ = [
     "JoinWindows",
     "check_choices",
     "check_frame",
+    "check_pair",
     "how_many_places",
     "join_settings",
 ]
@@ -30,6 +31,8 @@ OUTPUTS = ("pairs", "lists", "counts")
 RANKS = ("content", "pay-off")
 #: Basic windows of a window, and the target, where the call says nothing.
 _BASIC_WINDOWS = 20
+#: More of them, and bookkeeping costs more than comparing.
+_MOST_BASIC = 1000
 _HOLD = "2 seconds"
 
 
@@ -65,6 +68,12 @@ def check_choices(on: Any, how: str, output: str, rank: str) -> None:
         raise BadArgument(f"rank={rank!r}: one of {', '.join(map(repr, RANKS))}")
 
 
+def check_pair(name: str, value: Any) -> None:
+    """Refuse what is not one thing for each side."""
+    if not isinstance(value, tuple) or len(value) != 2:
+        raise BadArgument(f"{name}={value!r}: give two, one for the left side and one for the right")
+
+
 @dataclass(frozen=True)
 class JoinWindows:
     """How far apart the rows of a pair may be, and in which steps of event time rows are kept."""
@@ -88,6 +97,11 @@ class JoinWindows:
             raise BadArgument(
                 f"basic_window={basic_window!r} is longer than the window within={within!r}: give a "
                 "part of it, such as a twentieth"
+            )
+        if longest > _MOST_BASIC * basic_us:
+            raise BadArgument(
+                f"basic_window={basic_window!r} makes {longest // basic_us:,} basic windows of "
+                f"within={within!r}: give at least a {_MOST_BASIC:,}th of it"
             )
         return cls((left, right), basic_us)
 

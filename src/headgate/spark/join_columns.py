@@ -28,11 +28,19 @@ from pyspark.sql.types import (
 
 from headgate.errors import BadArgument
 from headgate.joins.conditions import Condition, Equal, InnerProduct, Predicate
-from headgate.spark.identity import require_own_column, require_timestamp
-from headgate.spark.join_pack import KEY, KIND, PLACE, TIME, VALUE, Grid
+from headgate.spark.identity import require_own_column, require_timestamp, row_hash
+from headgate.spark.join_pack import HASH, KEY, KIND, OWN, TIME, VALUE, Grid
 from headgate.spark.shape import quoted, quoted_name
 
-__all__ = ["KINDS", "encoded", "has_kinds", "require_condition", "require_utility", "require_watermark"]
+__all__ = [
+    "KINDS",
+    "encoded",
+    "has_kinds",
+    "require_condition",
+    "require_own_names",
+    "require_utility",
+    "require_watermark",
+]
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 _DELAY = "spark.watermarkDelayMs"
@@ -50,6 +58,15 @@ def require_watermark(frame: DataFrame, time: str, side: str) -> None:
         raise BadArgument(
             f"the {side} stream has no watermark on {time!r}, so its rows would have to be kept for "
             f'ever: {side}.withWatermark("{time}", "10 minutes") says how late a row may come'
+        )
+
+
+def require_own_names(frame: DataFrame, side: str) -> None:
+    """Refuse columns that are named like Headgate's own."""
+    taken = sorted(set(frame.columns) & set(OWN))
+    if taken:
+        raise BadArgument(
+            f"the {side} DataFrame has a column {taken[0]!r}, which a join adds: rename it"
         )
 
 
@@ -87,12 +104,12 @@ def _scalar(kind: DataType) -> str | None:
 
 def _key_kind(condition: Equal, column: str, kind: DataType) -> str:
     found = _scalar(kind)
-    if found is None and not isinstance(kind, StructType):
+    if found is None:
         raise BadArgument(
             f"on=hg.equal: column {column!r} is a {kind.simpleString()}: equality compares single "
-            "values; for sets take hg.overlap, hg.subset or hg.superset"
+            "values; for sets take hg.overlap, hg.subset or hg.superset, for a struct one of its fields"
         )
-    return f"key {found or kind.simpleString()}"
+    return f"key {found}"
 
 
 def _set_kind(name: str, column: str, kind: DataType) -> str:
@@ -117,8 +134,10 @@ def _weighted_kind(column: str, kind: DataType) -> str:
 
 
 def _number(column: Column, kind: DataType) -> Column:
-    """An item as a 64-bit number."""
-    return column.cast("bigint") if isinstance(kind, _WHOLE) else F.xxhash64(column)
+    """An item as a 64-bit number; null stays null."""
+    if isinstance(kind, _WHOLE):
+        return column.cast("bigint")
+    return F.when(column.isNotNull(), F.xxhash64(column))
 
 
 def _key(condition: Condition, column: str, kind: DataType) -> Column | None:
@@ -129,21 +148,19 @@ def _key(condition: Condition, column: str, kind: DataType) -> Column | None:
     if isinstance(condition, Equal):
         return _number(value, kind)
     if isinstance(kind, MapType):
-        entries = F.filter(F.map_entries(value), lambda e: e["value"].isNotNull())
-        numbered = F.transform(
-            entries,
+        return F.transform(
+            F.map_entries(value),
             lambda e: F.struct(
                 _number(e["key"], kind.keyType).alias("item"), e["value"].cast("float").alias("weight")
             ),
         )
-        return F.array_sort(numbered)
     assert isinstance(kind, ArrayType)
     element = kind.elementType
     if isinstance(condition, InnerProduct):
-        return F.transform(value, lambda x: F.coalesce(x, F.lit(0.0)).cast("float"))
-    return F.array_sort(
-        F.array_distinct(F.transform(F.array_compact(value), lambda x: _number(x, element)))
-    )
+        return value.cast("array<float>")
+    if isinstance(element, _WHOLE):
+        return value.cast("array<bigint>")
+    return F.transform(value, lambda x: _number(x, element))
 
 
 def encoded(
@@ -153,19 +170,25 @@ def encoded(
     time: str,
     grid: Grid,
     utility: str | None,
+    worth: bool,
 ) -> DataFrame:
-    """The frame with Headgate's columns in front of its own."""
+    """The frame with Headgate's columns in front of its own; with `worth`, rows without one have 0."""
     column = condition.left if side == 0 else condition.right
     kind = require_own_column(frame, column, "on")
     key = _key(condition, column, kind)
-    spread = (
-        [key] if grid.by_key and key is not None else [quoted(time), *([key] if key is not None else [])]
-    )
-    place = F.pmod(F.xxhash64(F.lit(_SPREAD_SEED), *spread), F.lit(grid.choices(side))).cast("int")
-    own = [F.unix_micros(quoted(time)).alias(TIME), place.alias(PLACE)]
+    if grid.by_key and key is not None:
+        spread = F.xxhash64(F.lit(_SPREAD_SEED), key)
+    else:
+        names = [time, column]
+        if isinstance(condition, Predicate):
+            names = [time, *(condition.left_columns if side == 0 else condition.right_columns)]
+        spread = row_hash(frame, [quoted_name(name) for name in names], _SPREAD_SEED)
+    own = [F.unix_micros(quoted(time)).alias(TIME), spread.alias(HASH)]
     if key is not None:
         own.append(key.alias(KEY))
-    if utility is not None:
+    if worth:
+        own.append(F.lit(0.0).alias(VALUE) if utility is None else _worth(frame, utility))
+    elif utility is not None:
         own.append(_worth(frame, utility))
     usable = frame.where(quoted(time).isNotNull())
     if not isinstance(condition, Predicate):

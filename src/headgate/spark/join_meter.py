@@ -24,6 +24,7 @@ __all__ = [
     "OUTPUT",
     "PAIRS",
     "PLACE_REPORT",
+    "SHOWN_WINDOWS",
     "WINDOW_REPORT",
     "JoinReport",
     "WindowShare",
@@ -35,6 +36,8 @@ __all__ = [
 
 #: What a row of the operator is.
 PAIRS, PLACE_REPORT, WINDOW_REPORT, COUNTS = 1, 2, 3, 4
+#: The windows that a place reports and a record names, the latest ones.
+SHOWN_WINDOWS = 12
 #: The operator's rows. Of `numbers` see `_SUMMED`, `_OF_BUSIEST` and `WindowShare`.
 OUTPUT = "what int, bucket bigint, numbers array<double>, payload binary"
 #: Places of the numbers in the report of a place.

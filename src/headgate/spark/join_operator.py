@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import Row
+import pandas as pd
 from pyspark.sql.streaming.stateful_processor import (
     MapState,
     StatefulProcessor,
@@ -25,10 +25,18 @@ from headgate.spark.join_block import (
     remembered,
     summary_of,
 )
-from headgate.spark.join_meter import COUNTS, PAIRS, PLACE_REPORT, WINDOW_REPORT, place_report
+from headgate.spark.join_meter import (
+    COUNTS,
+    PAIRS,
+    PLACE_REPORT,
+    SHOWN_WINDOWS,
+    WINDOW_REPORT,
+    place_report,
+)
 from headgate.spark.join_pack import Grid, packed
 from headgate.spark.join_state import Index, Stored
-from headgate.spark.join_work import Done, JoinWork
+from headgate.spark.join_tally import Done
+from headgate.spark.join_work import NO_WATERMARK, JoinWork
 from headgate.spark.task_plan import TaskPlan, batch_of_task
 
 __all__ = ["JoinOperator"]
@@ -61,16 +69,21 @@ class JoinOperator(StatefulProcessor):
         began = time.perf_counter()
         batch, plan, astray = self._plan()
         held = self._index.get()
-        index = self._work.fresh() if held is None else Index.from_bytes(bytes(held[0]))
+        index = self._work.fresh() if held is None else self._work.restored(bytes(held[0]))
         store = _StateStore(self._work, self._blocks, self._summaries, index)
-        arrived = [(int(r["side"]), bytes(r["payload"])) for r in rows]
-        watermark_us = max(0, timerValues.getCurrentWatermarkInMs()) * 1000
+        arrived = [
+            (int(side), bytes(payload))
+            for frame in rows
+            for side, payload in zip(frame["side"], frame["payload"], strict=True)
+        ]
+        watermark_ms = timerValues.getCurrentWatermarkInMs()
+        watermark_us = watermark_ms * 1000 if watermark_ms > 0 else NO_WATERMARK
         done = self._work.run(index, store, arrived, watermark_us, plan, batch, int(key[0]))
         self._index.update((index.to_bytes(),))
         written = time.perf_counter()
         yield from self._results(done)
         emit_s = time.perf_counter() - written
-        for bucket, tally in done.windows.items():
+        for bucket, tally in sorted(done.windows.items())[-SHOWN_WINDOWS:]:
             yield _row(WINDOW_REPORT, bucket, [tally.found, tally.missed, tally.variance])
         sums = {
             "left": done.rows[0] / self._copies[0],
@@ -106,7 +119,7 @@ class JoinOperator(StatefulProcessor):
         pinned = self._plans.pin(query, batch)
         return batch, pinned.plan, int(pinned.origin.startswith("fail"))
 
-    def _results(self, done: Done) -> Iterator[Row]:
+    def _results(self, done: Done) -> Iterator[pd.DataFrame]:
         """The pairs as the call asked for them."""
         if self._output == "counts":
             for bucket, tally in done.windows.items():
@@ -117,21 +130,25 @@ class JoinOperator(StatefulProcessor):
         held: list[Any] = []
         size = 0
         for pairs in done.pairs:
-            held.append((pairs.left, pairs.i, pairs.right, pairs.j))
-            size += len(pairs.i)
-            if size >= _CHUNK:
-                yield from self._chunk(held)
-                held, size = [], 0
+            for start in range(0, len(pairs.i), _CHUNK):
+                part = slice(start, start + _CHUNK)
+                held.append((pairs.left, pairs.i[part], pairs.right, pairs.j[part]))
+                size += len(pairs.i[part])
+                if size >= _CHUNK:
+                    yield from self._chunk(held)
+                    held, size = [], 0
         yield from self._chunk(held)
 
-    def _chunk(self, held: list[Any]) -> Iterator[Row]:
+    def _chunk(self, held: list[Any]) -> Iterator[pd.DataFrame]:
         made = listed_batches(held) if self._output == "lists" else joined_batches(held)
         if made is not None:
             yield _row(PAIRS, 0, [], packed(made))
 
 
-def _row(what: int, bucket: int, numbers: list[float], payload: bytes | None = None) -> Row:
-    return Row(what=what, bucket=bucket, numbers=[float(n) for n in numbers], payload=payload)
+def _row(what: int, bucket: int, numbers: list[float], payload: bytes | None = None) -> pd.DataFrame:
+    """One row as a frame of its own: Spark makes one Arrow batch of each, so none can grow too large."""
+    row = {"what": what, "bucket": bucket, "numbers": [float(n) for n in numbers], "payload": payload}
+    return pd.DataFrame({name: [value] for name, value in row.items()})
 
 
 @dataclass
@@ -150,12 +167,17 @@ class _StateStore:
             payload = bytes(self.blocks.getValue((stored.number,))[0])  # type: ignore[index]
             return block_of(stored.side, stored.bucket, payload, self.work.condition)
 
-        return remembered(stored.digest, stored.size, read)
+        return remembered(self._key(stored), stored.size, read)
+
+    def _key(self, stored: Stored) -> str:
+        """Both sides, and two joins in one process, may have blocks of the same content."""
+        kind = type(self.work.condition).__name__
+        return f"{kind} {stored.side} {stored.bucket} {stored.digest}"
 
     def summary(self, stored: Stored) -> Summary:
         """Read what the choice needs of one."""
         return summary_of(
-            stored.digest,
+            self._key(stored),
             lambda: bytes(self.summaries.getValue((stored.number,))[0]),  # type: ignore[index]
         )
 
@@ -166,8 +188,9 @@ class _StateStore:
         self.blocks.updateValue((number,), (block.payload,))
         self.summaries.updateValue((number,), (block.summary.to_bytes(),))
         size = len(block.payload)
-        remembered(block.digest, size, lambda: block)
-        return Stored(number, block.side, block.bucket, block.n, block.rows.span, block.digest, size)
+        stored = Stored(number, block.side, block.bucket, block.n, block.rows.span, block.digest, size)
+        remembered(self._key(stored), size, lambda: block)
+        return stored
 
     def remove(self, stored: Stored) -> None:
         """Forget one."""

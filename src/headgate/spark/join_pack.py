@@ -19,10 +19,26 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["KEY", "KIND", "PACKED", "PLACE", "TIME", "VALUE", "Grid", "Packer", "packed", "unpacked"]
+from headgate.errors import BadArgument
+
+__all__ = [
+    "HASH",
+    "KEY",
+    "KIND",
+    "OWN",
+    "PACKED",
+    "TIME",
+    "VALUE",
+    "Grid",
+    "Packer",
+    "as_one",
+    "packed",
+    "place_keys",
+    "unpacked",
+]
 
 #: What every packed row has in front of the user's own columns; `VALUE` and `KIND` only if asked for.
-TIME, PLACE, KEY, VALUE, KIND = "_hg_time", "_hg_place", "_hg_key", "_hg_value", "_hg_kind"
+OWN = TIME, HASH, KEY, VALUE, KIND = "_hg_time", "_hg_hash", "_hg_key", "_hg_value", "_hg_kind"
 #: What the shuffle moves.
 PACKED = "place int, side int, payload binary"
 #: Rows that a task gathers before it cuts them.
@@ -72,6 +88,51 @@ class Grid:
         return [row * self.across + coordinate for row in range(self.down)]
 
 
+def as_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """All rows in one batch."""
+    if len(batches) == 1:
+        return batches[0]
+    found = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    if len(found) != 1:
+        raise BadArgument(
+            "rows of more than 2 GB came to one place of a join in one batch: let a trigger bring fewer "
+            "(maxOffsetsPerTrigger, maxFilesPerTrigger)"
+        )
+    return found[0]
+
+
+def place_keys(places: int) -> tuple[int, ...]:
+    """For each place a number that Spark's shuffle sends to a partition of its own.
+
+    Spark takes the key's Murmur3 hash modulo the number of partitions. The keys depend on the number of
+    places alone, so that a restart finds its state; with as many partitions as places, or any multiple,
+    no two places share one.
+
+    >>> place_keys(1), len(set(place_keys(7)))
+    ((0,), 7)
+    """
+    found: dict[int, int] = {}
+    number = 0
+    while len(found) < places:
+        found.setdefault(_murmur3(number) % places, number)
+        number += 1
+    return tuple(found[place] for place in range(places))
+
+
+def _murmur3(number: int) -> int:
+    """Spark's ``hash`` of a 32-bit integer (Murmur3_x86_32, seed 42), as a signed number."""
+    mask = 0xFFFFFFFF
+    k = (number * 0xCC9E2D51) & mask
+    k = ((k << 15 | k >> 17) & mask) * 0x1B873593 & mask
+    h = 42 ^ k
+    h = ((h << 13 | h >> 19) & mask) * 5 + 0xE6546B64 & mask
+    h ^= 4
+    h = (h ^ h >> 16) * 0x85EBCA6B & mask
+    h = (h ^ h >> 13) * 0xC2B2AE35 & mask
+    h ^= h >> 16
+    return h - (1 << 32) if h >= 1 << 31 else h
+
+
 def packed(batch: pa.RecordBatch) -> bytes:
     """An Arrow stream with this batch alone."""
     sink = pa.BufferOutputStream()
@@ -93,6 +154,8 @@ class Packer:
     grid: Grid
     #: The names that the columns have behind Spark's own c0, c1, ...
     names: tuple[str, ...]
+    #: Their types, with all times in UTC: a session's time zone may change between runs.
+    schema: pa.Schema
     #: The number that Spark's hash takes to each place's partition.
     keys: tuple[int, ...]
 
@@ -111,11 +174,11 @@ class Packer:
             yield self._cut(held)
 
     def _cut(self, held: list[pa.RecordBatch]) -> pa.RecordBatch:
-        table = pa.Table.from_batches(held).combine_chunks().rename_columns(list(self.names))
-        batch = table.to_batches()[0]
-        place = batch.column(PLACE).to_numpy()
+        plain = pa.schema(field.with_name(f"c{i}") for i, field in enumerate(self.schema))
+        batch = as_one([held_one.cast(plain) for held_one in held]).rename_columns(list(self.names))
+        place = np.mod(batch.column(HASH).to_numpy(), self.grid.choices(self.side))
         order = np.argsort(place, kind="stable")
-        batch = batch.take(pa.array(order)).drop_columns([PLACE])
+        batch = batch.take(pa.array(order))
         places: list[int] = []
         payloads: list[bytes] = []
         for start, stop in _runs(place[order]):
@@ -133,7 +196,7 @@ class Packer:
         )
 
 
-def _runs(place: npt.NDArray[np.int32]) -> Iterator[tuple[int, int]]:
+def _runs(place: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     """Stretches of one place."""
     changes = np.flatnonzero(np.diff(place) != 0) + 1
     return itertools.pairwise([0, *changes.tolist(), len(place)])

@@ -11,7 +11,7 @@ from headgate.errors import HeadgateError
 from headgate.joins.allowance import Allowance
 from headgate.plan import KEEP_ALL, Plan
 from headgate.settings import GateSettings
-from headgate.spark.join_meter import JoinReport
+from headgate.spark.join_meter import SHOWN_WINDOWS, JoinReport
 from headgate.store.folder import read_json, write_json
 from headgate.store.ledger import Ledger, Record
 from headgate.store.plans import PlanStore
@@ -20,9 +20,6 @@ from headgate.store.settings_file import SettingsFile
 __all__ = ["JoinRun", "JoinSpec"]
 
 log = logging.getLogger("headgate")
-
-#: The windows that a record names, the latest ones.
-_WINDOWS = 12
 
 
 @dataclass(frozen=True)
@@ -158,6 +155,7 @@ class JoinRun:
             "completeness_error": round(error, 6),
             "compare_s": round(report.spent.compare_s, 4),
             "emit_s": round(report.spent.emit_s, 4),
+            "operator_s": round(sums["fixed_s"], 4),
             "blocks": sums["blocks"],
             "state_bytes": sums["state_bytes"],
         }
@@ -182,6 +180,8 @@ class JoinRun:
             plan=KEEP_ALL if pinned is None else pinned[0],
             origin="unpinned" if pinned is None else pinned[1],
             kind="join",
+            mode=self.settings.mode,
+            would_shed=self._would_shed(sample.arrived),
             state="shedding" if shed else "idle",
             why=why,
             started_at=sample.started_at,
@@ -192,9 +192,15 @@ class JoinRun:
             measures=measures,
             windows=[
                 [w.bucket * self.spec.basic_s, w.found, round(w.missed, 3), *map(_rounded, w.share)]
-                for w in report.windows[-_WINDOWS:]
+                for w in report.windows[-SHOWN_WINDOWS:]
             ],
         )
+
+    def _would_shed(self, wanted: int) -> int:
+        """In monitor mode, the comparisons that would have been skipped."""
+        if self.settings.mode != "monitor" or self.settings.target_s is None:
+            return 0
+        return max(0, wanted - round(self.spec.places * self._allowance.work))
 
     def _pinned(self, batch: int) -> tuple[Plan, str] | None:
         try:

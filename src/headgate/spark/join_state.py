@@ -34,6 +34,10 @@ class Index:
     """The blocks of a place, oldest first, and what it learned."""
 
     cells: CellStats
+    #: What the call fixed and a restart must not change: windows, basic window, places, row types.
+    layout: str = ""
+    #: The watermark of the last batch that came here; rows behind it are late.
+    watermark_us: int | None = None
     blocks: list[Stored] = field(default_factory=list)
     next_number: int = 0
     #: Decayed sums of pairs and of comparisons.
@@ -54,6 +58,8 @@ class Index:
         """A versioned value for the state."""
         head = {
             "v": _VERSION,
+            "layout": self.layout,
+            "watermark": self.watermark_us,
             "next": self.next_number,
             "paid": [self.pairs, self.comparisons],
             "blocks": [
@@ -75,4 +81,4 @@ class Index:
             )
         blocks = [Stored(b[0], b[1], b[2], b[3], (b[4], b[5]), b[6], b[7]) for b in head["blocks"]]
         cells = CellStats.from_bytes(value[4 + size :])
-        return cls(cells, blocks, head["next"], *head["paid"])
+        return cls(cells, head["layout"], head["watermark"], blocks, head["next"], *head["paid"])

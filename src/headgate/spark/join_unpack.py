@@ -48,10 +48,10 @@ def result_schema(
         matches = StructType([StructField(f.name, f.dataType, True) for f in theirs])
         named = [_named(f, {"matches"}, suffixes[0]) for f in ours]
         return StructType([*named, StructField("matches", ArrayType(matches), True)])
-    both = {f.name for f in ours} & {f.name for f in theirs}
+    both = {f.name.lower() for f in ours} & {f.name.lower() for f in theirs}
     named = [_named(f, both, suffixes[0]) for f in ours]
     named += [_named(f, both, suffixes[1]) for f in theirs]
-    names = [f.name for f in named]
+    names = [f.name.lower() for f in named]
     taken = sorted({n for n in names if names.count(n) > 1})
     if taken:
         raise BadArgument(
@@ -61,7 +61,9 @@ def result_schema(
 
 
 def _named(field: StructField, both: set[str], suffix: str) -> StructField:
-    return StructField(field.name + suffix if field.name in both else field.name, field.dataType, True)
+    return StructField(
+        field.name + suffix if field.name.lower() in both else field.name, field.dataType, True
+    )
 
 
 def counted(rows: DataFrame, basic_us: int) -> DataFrame:

@@ -12,10 +12,11 @@ the same state makes the same comparisons.
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,28 +24,36 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headgate.errors import GuardedFunctionError, SnapshotError
 from headgate.joins.blocks_match import Reach, match
 from headgate.joins.cell_stats import CellStats
-from headgate.joins.choice import choose, missed
+from headgate.joins.choice import choose
 from headgate.joins.conditions import Condition, Equal, Predicate
-from headgate.joins.item_counts import densities
+from headgate.joins.item_counts import ItemCounts, densities
 from headgate.plan import Plan
 from headgate.spark.join_block import FULL, SMALL, Block, Summary, cut, gathered
 from headgate.spark.join_pack import TIME
 from headgate.spark.join_state import Index, Stored
+from headgate.spark.join_tally import Done, Pairs
 
-__all__ = ["BlockStore", "Done", "JoinWork", "Pairs"]
+__all__ = ["NO_WATERMARK", "BlockStore", "JoinWork"]
 
 Places = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 
 #: A call with fewer comparisons says what a call costs, and not what a comparison does.
 _TELLING = 20_000.0
+#: Earlier than any row.
+NO_WATERMARK = -(1 << 62)
+#: Scores of a row and a block that a batch can afford; more of them, and neighbouring blocks share one.
+_SCORES = 2_000_000
+#: How many of a side's latest blocks take up small new ones.
+_OPEN = 4
 #: Share of the work that goes to a random few of the comparisons not chosen.
 _EXPLORE = 0.05
 #: Batches after which what cells paid counts half.
 _HALF_LIFE = 8.0
-#: Groups of probing rows, each with its own draw of what cells pay (note 5.1).
+#: Groups of probing rows, each with its own draw of what cells pay.
 _DRAWS = 32
 
 
@@ -62,66 +71,6 @@ class BlockStore(Protocol):
 
     def remove(self, stored: Stored) -> None:
         """Forget one."""
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Matches of one block with another: places in the left one and in the right one."""
-
-    left: Block
-    i: Places
-    right: Block
-    j: Places
-
-
-@dataclass
-class WindowTally:
-    """Pairs of one basic window of probing rows."""
-
-    found: float = 0.0
-    missed: float = 0.0
-    variance: float = 0.0
-    worth: float = 0.0
-    missed_worth: float = 0.0
-    worth_variance: float = 0.0
-
-
-@dataclass
-class Done:
-    """What a batch came to at a place."""
-
-    pairs: list[Pairs] = field(default_factory=list)
-    windows: dict[int, WindowTally] = field(default_factory=dict)
-    #: Rows on time and rows too late, of each side.
-    rows: list[int] = field(default_factory=lambda: [0, 0])
-    late: list[int] = field(default_factory=lambda: [0, 0])
-    wanted: float = 0.0
-    made: float = 0.0
-    #: Seconds in the kernels, and the comparisons that took them; of small calls neither.
-    compare_s: float = 0.0
-    timed: float = 0.0
-
-    #: Comparisons that lots chose.
-    sampled: float = 0.0
-
-    def own_up(self) -> None:
-        """A sample that found nothing does not prove that nothing was missed.
-
-        Its estimate is 0, and so would be its error. As in the rule of three, the error is then what one
-        pair found in the sample would have stood for.
-        """
-        skipped = self.wanted - self.made
-        if not self.windows or skipped <= 0.0 or self.total("variance") > 0.0:
-            return
-        error = skipped / self.sampled if self.sampled else skipped
-        last = self.windows[max(self.windows)]
-        last.variance = error * error
-        if self.total("worth") > 0.0 and self.total("worth_variance") <= 0.0:
-            last.worth_variance = (error * self.total("worth") / max(1.0, self.total("found"))) ** 2
-
-    def total(self, name: str) -> float:
-        """Over all windows."""
-        return float(sum(getattr(w, name) for w in self.windows.values()))
 
 
 @dataclass(frozen=True)
@@ -148,6 +97,8 @@ class JoinWork:
     kinds: int = 1
     #: Rank by what the items of row and block say, where they say anything.
     by_content: bool = True
+    #: Places of the grid: rows of a state that was spread over others would not meet.
+    places: int = 1
 
     @property
     def _lags(self) -> int:
@@ -156,7 +107,27 @@ class JoinWork:
 
     def fresh(self) -> Index:
         """A place that has seen nothing yet."""
-        return Index(CellStats(2 * self._lags + 1, self.kinds))
+        return Index(CellStats(2 * self._lags + 1, self.kinds), self.layout)
+
+    @property
+    def layout(self) -> str:
+        """What a restart must not change."""
+        left, right, basic = (us / 1e6 for us in (*self.windows_us, self.basic_us))
+        kind = type(self.condition).__name__.lower()
+        return (
+            f"{kind}, within {left:g} s and {right:g} s, basic window {basic:g} s, "
+            f"{self.places} places, {self.kinds} row types"
+        )
+
+    def restored(self, value: bytes) -> Index:
+        """A place as the state has it; refused if it was another join's."""
+        index = Index.from_bytes(value)
+        if index.layout != self.layout:
+            raise SnapshotError(
+                f"the checkpoint holds the windows of another join ({index.layout}; now {self.layout}): "
+                "call hg.join as before (budget= says how many cores), or start with a new checkpoint"
+            )
+        return index
 
     def run(
         self,
@@ -169,24 +140,26 @@ class JoinWork:
         place: int = 0,
     ) -> Done:
         """One batch; `arrived` are payloads by side. Changes index and store."""
-        done = Done()
-        new = self._new_blocks(arrived, watermark_us, done)
-        self._expire(index, store, watermark_us)
+        done = Done(CellStats(index.cells.lags, index.cells.kinds))
+        # Late is what was behind the watermark when the last batch ended, as Spark has it: an operator
+        # in front of the join may emit rows that the present watermark has just passed.
+        late = NO_WATERMARK if index.watermark_us is None else index.watermark_us
+        index.watermark_us = max(late, watermark_us)
+        new = self._new_blocks(arrived, late, done)
         candidates = self._candidates(index, new)
-        costs = np.array([self._cost(p.n, t.n) for p, t in candidates], np.float64)
-        done.wanted = float(costs.sum())
         for probe in new:
-            for bucket in np.unique(probe.buckets(self.basic_us)):
-                done.windows.setdefault(int(bucket), WindowTally())
+            wanted = sum(self._cost(1, t.n) for p, t in candidates if p is probe)
+            done.want(probe.buckets(self.basic_us), wanted)
         allowed = self._allowed(plan, done.wanted, index)
         if allowed is None:
             for probe, target in candidates:
-                self._compare(probe, target, None, None, index, store, done)
+                self._compare(probe, [target], None, None, store, done)
         else:
             self._choose(candidates, allowed, plan, index, store, done, (batch, place))
         index.pay(done.total("found"), done.made)
-        index.cells.decay(1.0, _HALF_LIFE)
+        index.cells.learn(done.cells, 1.0, _HALF_LIFE)
         self._keep(index, store, new)
+        self._expire(index, store, watermark_us)
         return done
 
     def _reach(self, side: int) -> Reach:
@@ -267,30 +240,44 @@ class JoinWork:
     ) -> None:
         """Make the comparisons that are expected to pay most, and a random few of the others."""
         rng = np.random.default_rng([self.seed, *when])
+        groups = self._grouped(candidates)
         summaries = {id(t): self._summary(t, store) for _, t in candidates}
-        expected = self._expected(candidates, summaries, index, rng)
-        worth = [w for p, t in candidates if (w := _worth(p, summaries[id(t)])) is not None]
-        rows = np.array([self._cost(1, t.n) for _, t in candidates], np.float64)
+        rows = np.array([sum(self._cost(1, t.n) for t in targets) for _, targets in groups])
         # Matches for each comparison: where a search finds them, there are more of them than one a row.
-        expected = [e * (t.n / r) for e, (_, t), r in zip(expected, candidates, rows, strict=True)]
+        expected = [
+            e * (sum(t.n for t in targets) / r)
+            for e, (_, targets), r in zip(
+                self._expected(groups, summaries, index, rng), groups, rows, strict=True
+            )
+        ]
+        worth = [w for p, ts in groups if (w := _worth(p, ts, summaries)) is not None]
         chosen = choose(
             expected,
             rows,
             allowed,
             result_cost=plan.result_units,
-            worth=worth if len(worth) == len(candidates) else None,
+            worth=worth if len(worth) == len(groups) else None,
             explore=_EXPLORE,
             seed=int(rng.integers(1 << 62)),
         )
-        for (probe, target), certain, sampled, chances in zip(
-            candidates, chosen.picked, chosen.sampled, chosen.probabilities, strict=True
+        for (probe, targets), certain, sampled, chances in zip(
+            groups, chosen.picked, chosen.sampled, chosen.probabilities, strict=True
         ):
             if len(certain):
-                self._compare(probe, target, certain, None, index, store, done)
+                self._compare(probe, targets, certain, None, store, done)
             if len(sampled):
-                self._compare(probe, target, sampled, chances, index, store, done)
-                done.sampled += self._cost(len(sampled), target.n)
+                self._compare(probe, targets, sampled, chances, store, done)
         done.own_up()
+
+    def _grouped(self, candidates: list[tuple[Block, _Side]]) -> list[tuple[Block, list[_Side]]]:
+        """Neighbouring targets of a probe share a score where there are too many of them."""
+        scores = sum(probe.n for probe, _ in candidates)
+        size = max(1, -(-scores // _SCORES))
+        found: list[tuple[Block, list[_Side]]] = []
+        for probe in {id(p): p for p, _ in candidates}.values():
+            own = sorted((t for p, t in candidates if p is probe), key=lambda t: t.span)
+            found += [(probe, own[start : start + size]) for start in range(0, len(own), size)]
+        return found
 
     def _summary(self, target: _Side, store: BlockStore) -> Summary:
         if target.new is not None:
@@ -300,26 +287,33 @@ class JoinWork:
 
     def _expected(
         self,
-        candidates: list[tuple[Block, _Side]],
+        groups: list[tuple[Block, list[_Side]]],
         summaries: dict[int, Summary],
         index: Index,
         rng: np.random.Generator,
     ) -> list[Floats]:
-        """The share of a block's rows that each probing row is expected to match."""
-        by_content = []
-        for probe, target in candidates:
-            counts = summaries[id(target)].counts
-            found = None
-            if counts is not None and self.by_content:
-                found = densities(self.condition, probe.rows, counts, probe_is_left=probe.side == 0)
-            by_content.append(found)
-        if all(found is not None for found in by_content):
-            return [found for found in by_content if found is not None]
+        """The share of a group's rows that each probing row is expected to match."""
         draws = index.cells.draw(rng, _DRAWS)
-        return [
-            index.cells.densities(draws, probe.side, self._lag(probe, target), probe.rows.kind)
-            for probe, target in candidates
-        ]
+        found = []
+        for probe, targets in groups:
+            by_content = self._by_content(probe, [summaries[id(t)].counts for t in targets])
+            if by_content is None:
+                kinds, total = probe.rows.kind, sum(t.n for t in targets)
+                by_content = np.zeros(probe.n)
+                for t in targets:
+                    lag = self._lag(probe, t)
+                    drawn = index.cells.densities(draws, probe.side, lag, kinds)
+                    by_content += drawn * (t.n / total)
+            found.append(by_content)
+        return found
+
+    def _by_content(self, probe: Block, counts: list[ItemCounts | None]) -> Floats | None:
+        """What the items of a row and of some blocks say together; None if they say nothing."""
+        known = [c for c in counts if c is not None]
+        if not self.by_content or not known or len(known) < len(counts):
+            return None
+        together = functools.reduce(ItemCounts.add, known)
+        return densities(self.condition, probe.rows, together, probe_is_left=probe.side == 0)
 
     def _lag(self, probe: Block, target: _Side) -> int:
         """The cell's number of the distance between two blocks; those of the future come first."""
@@ -328,81 +322,57 @@ class JoinWork:
     def _compare(
         self,
         probe: Block,
-        target: _Side,
+        targets: list[_Side],
         picked: Places | None,
         chances: Floats | None,
-        index: Index,
         store: BlockStore,
         done: Done,
     ) -> None:
-        """Compare, note the pairs, and learn what the comparisons paid."""
-        other = target.new
-        if other is None:
-            assert target.stored is not None
-            other = store.block(target.stored)
+        """Compare, keep the pairs, and learn what the comparisons paid."""
         probes = probe.n if picked is None else len(picked)
-        comparisons = self._cost(probes, other.n)
-        began = time.perf_counter()
-        i, j = match(
-            self.condition,
-            probe.rows,
-            other.rows,
-            picked,
-            self._reach(probe.side),
-            probe_is_left=probe.side == 0,
-            test=self._test(probe, other),
-        )
-        if comparisons >= _TELLING:
-            done.compare_s += time.perf_counter() - began
-            done.timed += comparisons
-        done.made += comparisons
-        worths = _worths(probe, i, other, j)
-        matches = np.bincount(i, minlength=probe.n)
-        kinds = probe.rows.kind
-        if picked is not None:
-            matches, kinds = matches[picked], kinds[picked]
-        index.cells.add(
-            probe.side, self._lag(probe, target), kinds, np.full(len(kinds), other.n), matches
-        )
-        self._tally(done, probe, picked, chances, i, worths)
-        if len(i):
-            done.pairs.append(
-                Pairs(probe, i, other, j) if probe.side == 0 else Pairs(other, j, probe, i)
+        kinds = probe.rows.kind if picked is None else probe.rows.kind[picked]
+        places: list[Places] = []
+        worths: list[Floats | None] = []
+        for target in targets:
+            other = target.new
+            if other is None:
+                assert target.stored is not None
+                other = store.block(target.stored)
+            comparisons = self._cost(probes, other.n)
+            began = time.perf_counter()
+            i, j = match(
+                self.condition,
+                probe.rows,
+                other.rows,
+                picked,
+                self._reach(probe.side),
+                probe_is_left=probe.side == 0,
+                test=self._test(probe, other),
             )
-
-    def _tally(
-        self,
-        done: Done,
-        probe: Block,
-        picked: Places | None,
-        chances: Floats | None,
-        i: Places,
-        worths: Floats | None,
-    ) -> None:
-        """Count pairs by the basic window of their probing row, and what the sampled ones stand for."""
-        buckets = probe.buckets(self.basic_us)
-        first = int(buckets.min())
-        of_pairs = buckets[i] - first
-        found = np.bincount(of_pairs)
-        worth = None if worths is None else np.bincount(of_pairs, worths)
-        for place in np.flatnonzero(found):
-            tally = done.windows[first + int(place)]
-            tally.found += int(found[place])
-            tally.worth += 0.0 if worth is None else float(worth[place])
-        if chances is None or picked is None:
-            return
-        pairs = np.bincount(i, minlength=probe.n)[picked]
-        values = None if worths is None else np.bincount(i, worths, probe.n)[picked]
-        for bucket in np.unique(buckets[picked[pairs > 0]]):
-            own = buckets[picked] == bucket
-            tally = done.windows[int(bucket)]
-            count, variance = missed(pairs[own], chances[own])
-            tally.missed += count
-            tally.variance += variance
-            if values is not None:
-                count, variance = missed(values[own], chances[own])
-                tally.missed_worth += count
-                tally.worth_variance += variance
+            if comparisons >= _TELLING or isinstance(self.condition, Predicate):
+                done.compare_s += time.perf_counter() - began
+                done.timed += comparisons
+            matches = np.bincount(i, minlength=probe.n)
+            if picked is not None:
+                matches = matches[picked]
+            done.cells.add(
+                probe.side, self._lag(probe, target), kinds, np.full(len(kinds), other.n), matches
+            )
+            places.append(i)
+            worths.append(_worths(probe, i, other, j))
+            if len(i):
+                done.pairs.append(
+                    Pairs(probe, i, other, j) if probe.side == 0 else Pairs(other, j, probe, i)
+                )
+        known = [w for w in worths if w is not None]
+        done.count(
+            probe.buckets(self.basic_us),
+            picked,
+            chances,
+            np.concatenate(places),
+            np.concatenate(known) if len(known) == len(places) else None,
+            sum(self._cost(1, t.n) for t in targets),
+        )
 
     def _test(self, probe: Block, other: Block) -> Any:
         """A person's own predicate over candidate pairs, as the kernel calls it."""
@@ -413,18 +383,27 @@ class JoinWork:
 
         def test(i: Places, j: Places) -> Any:
             ours, theirs = (i, j) if probe.side == 0 else (j, i)
-            return condition.function(
+            frames = (
                 _frame(left, condition.left_columns, ours),
                 _frame(right, condition.right_columns, theirs),
             )
+            try:
+                return _truth(condition.function(*frames))
+            except Exception as error:
+                raise GuardedFunctionError(
+                    f"the predicate of the join raised {type(error).__name__}: {error}; it gets two "
+                    f"pandas frames with the columns {list(condition.left_columns)} and "
+                    f"{list(condition.right_columns)}, one candidate pair a row"
+                ) from error
 
         return test
 
     def _keep(self, index: Index, store: BlockStore, new: list[Block]) -> None:
         """Put the batch's rows into the state; small neighbours become one block."""
         for block in new:
-            last = next((s for s in reversed(index.blocks) if s.side == block.side), None)
-            if last is not None and self._together(last, block):
+            latest = [s for s in index.blocks if s.side == block.side][-_OPEN:]
+            last = next((s for s in reversed(latest) if self._together(s, block)), None)
+            if last is not None:
                 block = store.block(last).with_rows_of(block)
                 store.remove(last)
                 index.blocks.remove(last)
@@ -437,11 +416,15 @@ class JoinWork:
         return last.n + block.n <= most and span <= self._widest_us
 
 
-def _worth(probe: Block, summary: Summary) -> Floats | None:
-    """What a match of each probing row is worth, on average."""
-    if summary.worths is None or probe.rows.value is None:
-        return None
-    return summary.worths.expected(probe.rows.value)
+def _worth(probe: Block, targets: list[_Side], summaries: dict[int, Summary]) -> Floats | None:
+    """What a match of each probing row is worth, on average over some blocks."""
+    total, found = sum(t.n for t in targets), np.zeros(probe.n)
+    for t in targets:
+        worths = summaries[id(t)].worths
+        if worths is None or probe.rows.value is None:
+            return None
+        found += worths.expected(probe.rows.value) * (t.n / total)
+    return found
 
 
 def _worths(probe: Block, i: Places, other: Block, j: Places) -> Floats | None:
@@ -452,5 +435,20 @@ def _worths(probe: Block, i: Places, other: Block, j: Places) -> Floats | None:
 
 
 def _frame(block: Block, columns: Sequence[str], places: Places) -> Any:
-    """Candidate rows as pandas, for a predicate."""
-    return block.batch.select(list(columns)).take(pa.array(places)).to_pandas()
+    """Candidate rows as pandas, for a predicate; whole numbers with nulls among them stay whole."""
+    import pandas as pd
+
+    rows = block.batch.select(list(columns)).take(pa.array(places))
+    frame = rows.to_pandas()
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        if column.null_count and pa.types.is_integer(column.type):
+            frame[name] = pd.array(column.to_pylist(), dtype="Int64")
+    return frame
+
+
+def _truth(answers: Any) -> npt.NDArray[np.bool_]:
+    """A predicate's answers; null is no match, as in SQL."""
+    import pandas as pd
+
+    found = pd.Series(answers)
+    return np.asarray(found.where(found.notna(), False).astype(bool))
