@@ -109,7 +109,7 @@ def _joined(
     from headgate.store.ledger import Ledger, queries_of
 
     control = folder / "control"
-    sides = []
+    sides: list[Any] = []
     for side in ("bbc", "fox"):
         reader = spark.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", 1)
         rows = reader.parquet(str(files / side)).withWatermark("published", "1 hour")

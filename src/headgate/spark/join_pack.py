@@ -106,7 +106,8 @@ def place_keys(places: int) -> tuple[int, ...]:
 
     Spark takes the key's Murmur3 hash modulo the number of partitions. The keys depend on the number of
     places alone, so that a restart finds its state; with as many partitions as places, or any multiple,
-    no two places share one.
+    no two places share one. Number 0 is always among them, so that a restart with another number of
+    places meets the state of that place, and is refused.
 
     >>> place_keys(1), len(set(place_keys(7)))
     ((0,), 7)
