@@ -85,3 +85,12 @@ def test_what_was_learnt_goes_through_json():
     other = Allowance(2.0, 2)
     other.restore(json.loads(json.dumps(allowance.snapshot())))
     assert (other.work, other.result_units) == (allowance.work, allowance.result_units)
+
+
+def test_a_slow_start_is_soon_forgotten():
+    machine = Machine(0.5, 1e-9, 2e-7, 1e-7)
+    allowance = Allowance(2.0, 2)
+    for duration in (15.0, 9.0, 6.0, 4.0, 3.0):
+        allowance.learn(Spent(duration, 0.05, 5e7, 0.0, 0, 0))
+    spent = run(machine, allowance, wanted=1e12, pay_off=1e-5, batches=12)
+    assert all(s.duration_s > 1.5 for s in spent[8:]), "the target is used again"

@@ -12,7 +12,6 @@ to compare: on compiled kernels a result costs some hundred times as much as a c
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +26,8 @@ _MEMORY = 0.8
 _AIM, _LEAST = 0.9, 0.1
 #: A run's first batches pay for compiling and for starting workers.
 _COLD = 2
+#: Batches by which the time that goes elsewhere is judged.
+_LATEST = 8
 #: Results by which batches must differ before they say what a result costs behind the operator.
 _TELLING_RESULTS = 100_000.0
 
@@ -56,9 +57,10 @@ class Allowance:
     result_s: float = 2e-7
     _compared: tuple[float, float] = (0.0, 0.0)
     _emitted: tuple[float, float] = (0.0, 0.0)
-    #: Decayed sums over batches: weight, results, seconds elsewhere, results squared, their product,
-    #: seconds squared.
-    _elsewhere: tuple[float, ...] = (0.0,) * 6
+    #: Decayed sums over batches: weight, results, seconds elsewhere, results squared, their product.
+    _elsewhere: tuple[float, ...] = (0.0,) * 5
+    #: Results and seconds elsewhere of the latest batches.
+    _recent: tuple[tuple[float, float], ...] = ()
     _batches: int = 0
 
     def learn(self, spent: Spent) -> None:
@@ -71,10 +73,12 @@ class Allowance:
         elsewhere = max(0.0, spent.duration_s - spent.compare_s - emit_s)
         weight = 0.1 if self._batches < _COLD else 1.0
         x, y = spent.results, elsewhere
-        terms = (1.0, x, y, x * x, x * y, y * y)
+        terms = (1.0, x, y, x * x, x * y)
         self._elsewhere = tuple(
             _MEMORY * before + weight * term for before, term in zip(self._elsewhere, terms, strict=True)
         )
+        if self._batches >= _COLD or not self._recent:
+            self._recent = (*self._recent, (x, y))[-_LATEST:]
         self._batches += 1
 
     @property
@@ -98,7 +102,7 @@ class Allowance:
         batch that differs from the others by `_TELLING_RESULTS`.
         """
         guess = self.result_s / 2
-        n, x, y, xx, xy, _ = self._elsewhere
+        n, x, y, xx, xy = self._elsewhere
         if n <= 0.0:
             return guess
         spread = max(0.0, xx / n - (x / n) ** 2)
@@ -113,14 +117,16 @@ class Allowance:
 
     @property
     def fixed_s(self) -> float:
-        """What a batch takes whatever is compared, on the safe side by one standard deviation."""
-        n, x, y, xx, xy, yy = self._elsewhere
-        if n <= 0.0:
+        """What a batch takes whatever is compared: the upper quartile of the latest ones.
+
+        Not a mean and its spread: after a start or a stall those take the long batches along for many
+        more, and leave half of the target unused.
+        """
+        if not self._recent:
             return 0.25 * self.target_s
         slope = self._behind_s
-        mean = (y - slope * x) / n
-        square = (yy - 2 * slope * xy + slope * slope * xx) / n
-        return max(0.0, mean) + math.sqrt(max(0.0, square - mean * mean))
+        found = sorted(max(0.0, seconds - slope * results) for results, seconds in self._recent)
+        return found[(3 * len(found)) // 4]
 
     @property
     def work(self) -> float:
@@ -134,6 +140,7 @@ class Allowance:
             "compared": list(self._compared),
             "emitted": list(self._emitted),
             "elsewhere": list(self._elsewhere),
+            "recent": [list(one) for one in self._recent],
         }
 
     def restore(self, value: Mapping[str, Any]) -> None:
@@ -141,6 +148,7 @@ class Allowance:
         self._compared = (float(value["compared"][0]), float(value["compared"][1]))
         self._emitted = (float(value["emitted"][0]), float(value["emitted"][1]))
         self._elsewhere = tuple(float(term) for term in value["elsewhere"])
+        self._recent = tuple((float(x), float(y)) for x, y in value["recent"])
 
 
 def _faded(before: tuple[float, float], seconds: float, count: float) -> tuple[float, float]:
