@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headgate.errors import BadArgument
+from headgate.joins.arrays import Places
 from headgate.joins.conditions import (
     Condition,
     Equal,
@@ -31,7 +32,6 @@ from headgate.joins.rows import KeyRows, Rows, SetRows, VectorRows, WeightedRows
 
 __all__ = ["PairTest", "Reach", "match"]
 
-Places = npt.NDArray[np.int32]
 Pairs = tuple[Places, Places]
 R = TypeVar("R", bound=Rows)
 #: A predicate over candidate pairs: (places of probes, places of rows) -> one truth value a pair.

@@ -25,10 +25,10 @@ import numpy as np
 import numpy.typing as npt
 
 from headgate.errors import BadArgument, SnapshotError
+from headgate.joins.arrays import Floats
 
 __all__ = ["CellStats"]
 
-Floats = npt.NDArray[np.float64]
 _HEAD = struct.Struct("<4sB3xII")
 _MAGIC, _VERSION = b"HGCS", 1
 #: What is believed of all cells together before anything was compared.

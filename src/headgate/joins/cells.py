@@ -14,14 +14,12 @@ The counts themselves are the ones that the Spark operator keeps (`headgate.join
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from headgate.errors import BadArgument
+from headgate.joins.arrays import Floats
 from headgate.joins.cell_stats import CellStats
 
 __all__ = ["CellCounts", "fill"]
-
-Floats = npt.NDArray[np.float64]
 
 
 def fill(value: Floats, volume: Floats, budget: float) -> Floats:

@@ -24,30 +24,14 @@ import numpy as np
 import numpy.typing as npt
 
 from headgate.errors import BadArgument
+from headgate.joins.arrays import Floats, Integers, Places
 from headgate.joins.rows import compiled
 from headgate.sketches.hashing import check_seed
 
-__all__ = ["Candidate", "Chosen", "choose", "completeness", "missed"]
+__all__ = ["Chosen", "choose", "completeness", "missed"]
 
-Floats = npt.NDArray[np.float64]
-Places = npt.NDArray[np.int32]
-Integers = npt.NDArray[np.int64]
 #: How often what chances cut at 1 leave is handed to the others.
 _ROUNDS = 4
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A block of probes that could be compared with a block of stored rows."""
-
-    #: Numbers of the two blocks, the caller's.
-    probe: int
-    target: int
-    #: Rows of the target.
-    rows: int
-    #: How many blocks the target is older than the probe, and which side probes (0: left).
-    lag: int
-    direction: int
 
 
 @dataclass(frozen=True, eq=False)

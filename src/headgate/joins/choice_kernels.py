@@ -14,6 +14,7 @@ import numpy.typing as npt
 from numba import njit, types
 from numba.extending import intrinsic
 
+from headgate.joins.arrays import Floats, Integers, Places, Singles
 from headgate.joins.packing_kernels import mix64
 
 __all__ = [
@@ -27,14 +28,6 @@ __all__ = [
     "tally",
     "weighted_scores",
 ]
-
-Floats = npt.NDArray[np.float64]
-Singles = npt.NDArray[np.float32]
-Places = npt.NDArray[np.int32]
-Integers = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
-Bytes = npt.NDArray[np.uint8]
-Buckets = npt.NDArray[np.uint16]
 
 
 @njit(cache=True)

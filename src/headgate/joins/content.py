@@ -13,15 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from headgate.errors import BadArgument
+from headgate.joins.arrays import Floats, Integers
 from headgate.joins.cells import fill
 
 __all__ = ["choose_pairs", "elementary", "item_table", "scores"]
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 def elementary(values: Floats, degree: int) -> Floats:

@@ -20,15 +20,12 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from headgate.joins.arrays import Integers, Places, Singles, Words
 from headgate.joins.kernels import (
     OVERLAP,
-    Integers,
     Pairs,
-    Places,
     SetBlock,
-    Singles,
     Window,
-    Words,
     _emit,
     _empty_flags,
     _flag_overlap,

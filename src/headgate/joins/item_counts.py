@@ -32,12 +32,12 @@ import numpy as np
 import numpy.typing as npt
 
 from headgate.errors import SnapshotError
+from headgate.joins.arrays import Floats
 from headgate.joins.conditions import Condition, Equal, InnerProduct, Overlap, Subset, Superset
 from headgate.joins.rows import KeyRows, Rows, SetRows, WeightedRows, compiled, frozen
 
 __all__ = ["ItemCounts", "densities"]
 
-Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.uint32]
 
 _EXACT, _HASHED = 128, 4096

@@ -16,9 +16,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit, types
 from numba.extending import intrinsic
+
+from headgate.joins.arrays import Bytes, Integers, Places, Singles, Words
 
 __all__ = [
     "SetBlock",
@@ -31,12 +32,6 @@ __all__ = [
     "vector_pairs",
 ]
 
-Floats = npt.NDArray[np.float64]
-Singles = npt.NDArray[np.float32]
-Places = npt.NDArray[np.int32]
-Integers = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
-Bytes = npt.NDArray[np.uint8]
 Pairs = tuple[Places, Places]
 
 OVERLAP, PROBE_INSIDE, ROW_INSIDE = 0, 1, 2

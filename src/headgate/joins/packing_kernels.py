@@ -9,20 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
+from headgate.joins.arrays import Buckets, Bytes, Integers, Places, Singles, Words
 from headgate.joins.kernels import popcount
 
 __all__ = ["bucket_items", "mix64", "pack_sets", "pack_weights"]
 
-Floats = npt.NDArray[np.float64]
-Singles = npt.NDArray[np.float32]
-Places = npt.NDArray[np.int32]
-Integers = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
-Bytes = npt.NDArray[np.uint8]
-Buckets = npt.NDArray[np.uint16]
 
 _ONE = np.uint64(1)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)

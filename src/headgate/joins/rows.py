@@ -26,15 +26,9 @@ import numpy as np
 import numpy.typing as npt
 
 from headgate.errors import BadArgument, MissingExtra
+from headgate.joins.arrays import Bytes, Floats, Integers, Places, Singles, Words
 
 __all__ = ["KeyRows", "PlainRows", "Rows", "SetRows", "VectorRows", "WeightedRows", "compiled"]
-
-Floats = npt.NDArray[np.float64]
-Singles = npt.NDArray[np.float32]
-Places = npt.NDArray[np.int32]
-Integers = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
-Bytes = npt.NDArray[np.uint8]
 
 
 def compiled(name: str = "kernels") -> Any:

@@ -8,12 +8,13 @@ module late: it needs numba. `tests/joins/naive_join.py` is its slow, obvious tw
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
+
+from headgate.joins.kernels import popcount
 
 __all__ = [
     "Arrivals",
@@ -25,7 +26,6 @@ __all__ = [
     "compare_all",
     "count_matches",
     "draw_sets",
-    "popcount",
     "search_pairs",
     "set_items",
 ]
@@ -116,18 +116,6 @@ class Tally(NamedTuple):
     seen_cost: Floats
     seen_matches: Floats
     seen_utility: Floats
-
-
-def _popcount(typing_context: Any, bits: Any) -> Any:
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.ctpop(arguments[0])
-
-    return types.uint64(types.uint64), generate
-
-
-#: Ones in an unsigned 64-bit number.
-popcount: Any = intrinsic(_popcount)
 
 
 @njit(cache=True)

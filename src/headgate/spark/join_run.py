@@ -178,7 +178,7 @@ class JoinRun:
             kept=sample.kept,
             shed=shed,
             plan=KEEP_ALL if pinned is None else pinned[0],
-            origin="unpinned" if pinned is None else pinned[1],
+            origin=self._origin(pinned, int(sums["astray"])),
             kind="join",
             mode=self.settings.mode,
             would_shed=self._would_shed(sample.arrived),
@@ -195,6 +195,12 @@ class JoinRun:
                 for w in report.windows[-SHOWN_WINDOWS:]
             ],
         )
+
+    def _origin(self, pinned: tuple[Plan, str] | None, astray: int) -> str:
+        """Why this plan; places that could not have it failed as the call says."""
+        if astray:
+            return f"fail-{self.settings.on_failure}"
+        return "unpinned" if pinned is None else pinned[1]
 
     def _would_shed(self, wanted: int) -> int:
         """In monitor mode, the comparisons that would have been skipped."""

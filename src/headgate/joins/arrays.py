@@ -1,0 +1,19 @@
+"""The arrays that blocks, kernels and choices are made of, by name."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Buckets", "Bytes", "Floats", "Integers", "Places", "Singles", "Words"]
+
+Floats = npt.NDArray[np.float64]
+Singles = npt.NDArray[np.float32]
+#: Places of rows in a block.
+Places = npt.NDArray[np.int32]
+Integers = npt.NDArray[np.int64]
+#: Halves of a signature, or planes of bits.
+Words = npt.NDArray[np.uint64]
+Bytes = npt.NDArray[np.uint8]
+#: Items by hash.
+Buckets = npt.NDArray[np.uint16]
