@@ -70,6 +70,31 @@ def test_nobody_can_be_lifted_but_at_the_cost_of_one_that_is_no_higher(
         assert best(fluid, mine, floors - 1e-8) <= found.q_sic[query] + 1e-5
 
 
+def crowded(seed: int) -> Fluid:
+    """Some 570 queries of 1 to 6 fragments on 18 nodes, the first of which are the most popular."""
+    random = np.random.default_rng(seed)
+    chances = 1.0 / np.arange(1, 19)
+    counts = random.integers(1, 7, 570)
+    places = [random.choice(18, count, replace=False, p=chances / chances.sum()) for count in counts]
+    query = np.repeat(np.arange(len(counts)), counts)
+    load = 150.0 * random.choice([2, 10, 20], len(counts))[query]
+    capacity = np.full(18, 0.5 * load.sum() / 18)
+    return Fluid(query, np.concatenate(places), load, 1.0 / counts[query], capacity)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_many_levels_are_filled_one_after_the_other(seed: int) -> None:
+    """Closed queries kept too exactly to their levels once made later programmes infeasible."""
+    fluid = crowded(seed)
+    found = max_min(fluid)
+    assert fits(fluid, found.kept)
+    assert len(np.unique(found.q_sic.round(4))) > 3
+    for query in np.argsort(found.q_sic)[:: fluid.queries // 4]:
+        floors = np.where(found.q_sic <= found.q_sic[query] + 1e-6, found.q_sic, 0.0)
+        mine = np.where(fluid.query == query, fluid.sic, 0.0)
+        assert best(fluid, mine, floors - 1e-7) <= found.q_sic[query] + 1e-3
+
+
 @settings(max_examples=40, deadline=None)
 @given(fluids())
 def test_fit_is_the_most_in_all(fluid: Fluid) -> None:

@@ -17,13 +17,15 @@ SWEEPS = {
         *(f"las_fig{number}" for number in range(4, 10)),
         *("cod_fig2", "cod_fig9", "cod_fig10"),
         *(f"join_fig{number}" for number in (5, *range(7, 18))),
+        *(f"themis_fig{number}" for number in range(6, 15)),
+        "themis_sec75",
     )
 }
 
 #: Figures measured on a query of their own: modules whose `build(runs, quick, progress)` runs it.
 MEASURED = {
     name: f"headgate.figures.{name}"
-    for name in ("las_fig10", "las_fig11", "cod_fig7", "cod_fig8", "join_headlines")
+    for name in ("las_fig10", "las_fig11", "cod_fig7", "cod_fig8", "join_headlines", "themis_sec76")
 }
 
 #: Every figure.
