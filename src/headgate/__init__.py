@@ -13,6 +13,8 @@ from headgate.control import Controller, ControllerConfig, FixedRate, HoldDelay,
 from headgate.errors import (
     BadArgument,
     ControlFolderError,
+    CoordinatorGone,
+    CoordinatorRefused,
     GuardedFunctionError,
     HeadgateError,
     MissingExtra,
@@ -31,13 +33,16 @@ if TYPE_CHECKING:
     from headgate.concept.policy import ConceptDriven
     from headgate.joins.conditions import equal, inner_product, overlap, predicate, subset, superset
     from headgate.las.targets import absolute, average, sliding
+    from headgate.spark import sic
     from headgate.spark.backfill import backfill, recount
     from headgate.spark.estimators import count, mean, median, quantile, ratio, sum
     from headgate.spark.gate import gate
     from headgate.spark.guard import guard
     from headgate.spark.join import join
     from headgate.spark.join_gates import gate_join
+    from headgate.spark.links import FileLink, KafkaLink
     from headgate.spark.offsets import file_rows, kafka_rows
+    from headgate.spark.site import Site
 
 __version__ = "0.1.0"
 
@@ -50,6 +55,9 @@ __all__ = [
     "ControlFolderError",
     "Controller",
     "ControllerConfig",
+    "CoordinatorGone",
+    "CoordinatorRefused",
+    "FileLink",
     "FixedRate",
     "GroupRates",
     "Grouping",
@@ -57,10 +65,12 @@ __all__ = [
     "HeadgateError",
     "HoldDelay",
     "HoldDuration",
+    "KafkaLink",
     "LoadSample",
     "MissingExtra",
     "Plan",
     "Policy",
+    "Site",
     "SnapshotError",
     "Uniform",
     "UnknownColumn",
@@ -88,6 +98,7 @@ __all__ = [
     "quantile",
     "ratio",
     "recount",
+    "sic",
     "sliding",
     "subset",
     "sum",
@@ -121,6 +132,10 @@ _ON_SPARK = {
     "quantile": "headgate.spark.estimators",
     "ratio": "headgate.spark.estimators",
     "recount": "headgate.spark.backfill",
+    "FileLink": "headgate.spark.links",
+    "KafkaLink": "headgate.spark.links",
+    "Site": "headgate.spark.site",
+    "sic": "headgate.spark.sic",
     "sum": "headgate.spark.estimators",
 }
 #: What people may look for and no sample can tell: calling one says why, and what to do instead.
@@ -134,6 +149,8 @@ _ON_SPARK |= dict.fromkeys(_REFUSED, "headgate.spark.not_estimable")
 def __getattr__(name: str) -> Any:
     if name in _ON_SPARK:
         importlib.import_module("headgate.spark.session")  # says which extra is missing
+        if name == "sic":
+            return importlib.import_module("headgate.spark.sic")
         return getattr(importlib.import_module(_ON_SPARK[name]), name)
     if name in _LATER:
         return getattr(importlib.import_module(_LATER[name]), name)

@@ -9,6 +9,8 @@
     ├── MissingExtra         (also ImportError)   a feature needs a package that is not installed
     ├── UnsupportedSpark                          this Spark cannot run Headgate
     ├── ControlFolderError   (also OSError)       the control folder cannot be read or written
+    ├── CoordinatorGone                           a coordinator does not answer
+    ├── CoordinatorRefused                        a coordinator answers, and says no
     ├── WorkerError                               Python workers cannot do what is asked
     ├── GuardedFunctionError                      a guarded function failed on a row
     ├── ArtifactsUnavailable                      Kafka's jars cannot be had (headgate.testing.broker)
@@ -24,6 +26,8 @@ from __future__ import annotations
 __all__ = [
     "BadArgument",
     "ControlFolderError",
+    "CoordinatorGone",
+    "CoordinatorRefused",
     "GuardedFunctionError",
     "HeadgateError",
     "MissingExtra",
@@ -67,6 +71,29 @@ class UnsupportedSpark(HeadgateError):
 
 class ControlFolderError(HeadgateError, OSError):
     """The control folder cannot be read or written."""
+
+
+class CoordinatorGone(HeadgateError):
+    """A coordinator does not answer, or answers what is no answer: go on alone, and try again."""
+
+
+class CoordinatorRefused(HeadgateError):
+    """A coordinator says no, and why; nothing of what was sent has had an effect.
+
+    `status` is the HTTP status, `code` one word for programs (``site-taken``, ``replayed``, ...), and
+    `retry_after_s` the wait that was asked for, if one was.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        status: int = 400,
+        code: str = "bad-report",
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.status, self.code, self.retry_after_s = status, code, retry_after_s
 
 
 class WorkerError(HeadgateError):

@@ -20,6 +20,15 @@ class LoadSample:
     oldest_arrival: float | None = None
     #: Rows that the source holds and has not handed out, as far as it says; None where it does not.
     backlog: int | None = None
+    #: The streaming query that ran the batch; several gates may be in one.
+    stream: str = ""
+    #: Task time of the whole batch over all cores, and the trigger's interval; None where Spark does
+    #: not say, or nobody asked.
+    work_s: float | None = None
+    interval_s: float | None = None
+    #: At a site: the SIC that arrived (of derived rows) and the SIC of the kept rows.
+    sic_arrived: float = 0.0
+    sic_kept: float = 0.0
 
     @property
     def ended_at(self) -> float:
@@ -46,6 +55,8 @@ class Budget:
     why: str = ""
     #: The rows that fit, where the controller thinks in rows; else ``keep`` of the last batch's.
     rows: float | None = None
+    #: At a site: what each of the next batch's rows is worth (SIC).
+    sic: float | None = None
 
 
 @dataclass(frozen=True)

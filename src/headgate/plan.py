@@ -60,6 +60,8 @@ class Plan:
     #: one, and what a result counts; None where it may do all of it, or the share `default`.
     work: float | None = None
     result_units: float = 0.0
+    #: At a site: what each kept row is worth, its source information content (SIC); None elsewhere.
+    sic: float | None = None
 
     def __post_init__(self) -> None:
         if not _legal(self.default):
@@ -73,6 +75,8 @@ class Plan:
             raise BadArgument(f"level {self.level!r} is not a positive number")
         if self.work is not None and not 0.0 <= self.work < float("inf"):
             raise BadArgument(f"work {self.work!r} is not a number of units, 0 or more")
+        if self.sic is not None and not 0.0 <= self.sic < float("inf"):
+            raise BadArgument(f"SIC {self.sic!r} of a row is not a finite number, 0 or more")
 
     @property
     def keeps_everything(self) -> bool:
@@ -125,6 +129,8 @@ class Plan:
             value["present"] = self.present
         if self.work is not None:
             value |= {"work": self.work, "result_units": self.result_units}
+        if self.sic is not None:
+            value["sic"] = self.sic
         return value
 
     @classmethod
@@ -149,6 +155,7 @@ class Plan:
                 present=value.get("present"),
                 work=None if value.get("work") is None else float(value["work"]),
                 result_units=float(value.get("result_units", 0.0)),
+                sic=None if value.get("sic") is None else float(value["sic"]),
             )
         except (KeyError, IndexError, TypeError) as error:
             raise SnapshotError(

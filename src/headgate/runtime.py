@@ -43,6 +43,8 @@ class GateSpec:
     shape: str = ""
     #: Keys of the groups that the policy names, by label.
     keys: Mapping[str, int] = field(default_factory=dict)
+    #: Whether its controller wants to know the task time of batches.
+    measures_work: bool = False
 
     def complete(self, report: BatchReport, reports: Mapping[str, Any]) -> BatchReport:
         """The report with what the gate of the other stream says, in front of a join."""
@@ -103,7 +105,7 @@ class GateRun:
         self._concept = self._concept_from(learned["concept"])
         self._budget = self._controller.opening(clock())
         if not self._warm:
-            self._budget = Budget(min(spec.start, self._budget.keep), self._budget.state)
+            self._budget = replace(self._budget, keep=min(spec.start, self._budget.keep))
         self._time = EventTime()
         self._partners = Partners(getattr(spec.policy, "within_s", None))
         self.last_batch = -1
@@ -182,6 +184,7 @@ class GateRun:
         """Take up settings that people changed; called between batches too."""
         settings = self._read_settings(self.settings)
         if settings == self.settings:
+            self._revise()
             return
         log.info("%s: settings changed: %s", self, settings)
         before, self.settings = self.settings, settings
@@ -195,11 +198,22 @@ class GateRun:
             self._budget = self._controller.opening(self._clock())
         self._publish()
 
+    def _revise(self) -> None:
+        """A controller that shares its capacity with others may have another answer by now."""
+        budget = self._controller.revised() if self._opened else None
+        if budget is not None and budget != self._budget:
+            self._budget = budget
+            self._publish()
+
     def plan(self) -> Plan:
         """The plan for the next batch under the settings that hold."""
         if self.settings.mode != "shed":
-            return KEEP_ALL
-        return self.spec.policy.plan(self._budget, self._concept)
+            return self._worth(KEEP_ALL)
+        return self._worth(self.spec.policy.plan(self._budget, self._concept))
+
+    def _worth(self, plan: Plan) -> Plan:
+        """The plan with what a row is worth, where a site says so."""
+        return plan if self._budget.sic is None else replace(plan, sic=self._budget.sic)
 
     def _urgent_s(self) -> float | None:
         """How long a batch must last before the plan that follows it is worth waiting for."""

@@ -34,7 +34,8 @@ def fluids(draw: st.DrawFn) -> Fluid:
 
 def fits(fluid: Fluid, kept: Any) -> bool:
     used = np.bincount(fluid.node, fluid.load * kept, minlength=len(fluid.capacity))
-    return bool((used <= fluid.capacity + 1e-6).all() and (kept >= 0).all() and (kept <= 1).all())
+    within = (used <= fluid.capacity * (1 + 1e-8) + 1e-6).all()
+    return bool(within and (kept >= 0).all() and (kept <= 1).all())
 
 
 def best(fluid: Fluid, gain: Any, floors: Any) -> float:
@@ -49,7 +50,9 @@ def best(fluid: Fluid, gain: Any, floors: Any) -> float:
         A_ub=np.vstack([usage, -sic]),
         b_ub=np.concatenate([fluid.capacity, 1e-9 - floors]),
         bounds=(0, 1),
+        options={"primal_feasibility_tolerance": 1e-10},
     )
+    assert found.status == 0, found.message
     return -float(found.fun)
 
 
@@ -92,7 +95,7 @@ def test_many_levels_are_filled_one_after_the_other(seed: int) -> None:
     for query in np.argsort(found.q_sic)[:: fluid.queries // 4]:
         floors = np.where(found.q_sic <= found.q_sic[query] + 1e-6, found.q_sic, 0.0)
         mine = np.where(fluid.query == query, fluid.sic, 0.0)
-        assert best(fluid, mine, floors - 1e-7) <= found.q_sic[query] + 1e-3
+        assert best(fluid, mine, floors - 2e-8) <= found.q_sic[query] + 1e-3
 
 
 @settings(max_examples=40, deadline=None)

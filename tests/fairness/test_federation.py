@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -222,6 +223,44 @@ def test_the_delay_is_that_of_windows_hops_and_the_update() -> None:
     shifted = place(chain, [1e6] * 3, node_phase=[0.0, 0.1, 0.0])
     assert shifted.hop_ticks.tolist() == [0, 1, 0]
     assert shifted.report_ticks.tolist() == [1, 0, 1]
+
+
+def _traced_delay(layout: Layout, fragment: int, accepted: int) -> int:
+    """Intervals until what was accepted in one is reported: window by window, hop by hop."""
+    tick, at = accepted, fragment
+    while True:
+        while not layout.ends(tick)[at]:
+            tick += 1
+        if layout.feeds[at] < 0:
+            return tick + int(layout.report_ticks[fragment]) - accepted
+        tick, at = tick + int(layout.hop_ticks[at]), int(layout.feeds[at])
+
+
+@pytest.mark.parametrize("in_step", [False, True])
+@pytest.mark.parametrize(
+    ("interval_s", "latency_s"), [(0.25, 0.005), (0.25, 0.3), (0.1, 0.05), (1.0, 0.05)]
+)
+def test_delays_are_those_of_traced_tuples(interval_s: float, latency_s: float, in_step: bool) -> None:
+    timing = Timing(interval_s=interval_s, latency_s=latency_s, update_delay_s=0.4)
+    layout = draw(Deployment(5, None, 12, (1, 2, 4), timing=timing, in_step=in_step), 1)
+    window = round(timing.window_s / interval_s)
+    for fragment, said in enumerate(layout.delay_ticks):
+        traced = [_traced_delay(layout, fragment, 50 + at) for at in range(window)]
+        assert said == pytest.approx(np.mean(traced)), fragment
+
+
+def test_in_step_there_are_no_phases_and_only_the_published_shedder_cares() -> None:
+    apart = Deployment(6, None, 60, (1, 2, 3), zipf=1.0, capacity=0.3)
+    step = replace(apart, in_step=True)
+    layout, other = draw(apart, 2), draw(step, 2)
+    assert not other.phase.any()
+    assert not other.node_phase.any()
+    np.testing.assert_array_equal(layout.fragment_node, other.fragment_node)
+    balance, mirror = (
+        [run(each, shedder, 60.0, 2) for each in (layout, other)] for shedder in (Balance(), Mirrored())
+    )
+    assert balance[1].oscillation(25) > 1.2 * balance[0].oscillation(25)
+    assert mirror[1].means(25).min() == pytest.approx(mirror[0].means(25).min(), rel=0.01)
 
 
 def test_trees_have_one_root_and_chains_are_long() -> None:

@@ -6,7 +6,9 @@ import click
 
 from headgate import __version__
 from headgate.cli.bench import bench
+from headgate.cli.coordinator import coordinator
 from headgate.cli.demo import demo
+from headgate.cli.federation import federation
 from headgate.cli.figures import figures
 from headgate.cli.ledger import ledger
 from headgate.cli.plumbing import LazyGroup, TeachingGroup
@@ -34,6 +36,8 @@ main.add_command(demo)
 main.add_command(status)
 main.add_command(set_)
 main.add_command(ledger)
+main.add_command(coordinator)
+main.add_command(federation)
 main.add_command(bench)
 main.add_command(figures)
 main.add_command(

@@ -27,6 +27,9 @@ def bench() -> None:
       headgate bench cod-data        shedding by group on real data: every allocation, bursts, promises
       headgate bench join            kernels on one core, and a stream join under overload
       headgate bench join-rules      which comparisons first: every rule, on a virtual CPU
+      headgate bench themis-deployments   fairness of four shedders, in virtual time
+      headgate bench themis-decision      how long a node takes to decide
+      headgate bench site            what a site's gate costs beside a uniform one; a noisy neighbour
     """
 
 
@@ -84,4 +87,9 @@ _benchmark("replay", "Whether a replayed batch keeps the same rows.")
 _benchmark("cod", "What shedding by group saves in front of Spark's aggregates.", module="concept")
 _benchmark("cod-data", "Shedding by group on real data.", module="concept_data")
 _benchmark("join", "Kernels of a stream join, and a join under overload on Spark.", "join")
+_benchmark(
+    "themis-deployments", "How fair four shedders are, in virtual time.", "sim", "themis_deployments"
+)
+_benchmark("themis-decision", "How long a node takes to decide.", "sim", module="themis_decision")
+_benchmark("site", "What a site's gate costs, and what a noisy neighbour costs the others.")
 _benchmark("join-rules", "Which comparisons a join makes first, by rule.", "sim", module="join_rules")

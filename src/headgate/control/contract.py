@@ -25,6 +25,10 @@ class Controller(ABC):
     def take_over(self, keep: float) -> None:  # noqa: B027, nobody has to
         """Another kind of controller held this keep rate until now; a fresh one may begin from it."""
 
+    def revised(self) -> Budget | None:
+        """A budget that changed without a batch, because something else did; most have none."""
+        return None
+
     def opening(self, now: float) -> Budget:
         """What to keep of the first batch after a start at `now`; a fresh controller keeps all."""
         return Budget(1.0, "idle", "nothing measured yet")

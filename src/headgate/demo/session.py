@@ -24,13 +24,19 @@ _Settings = dict[str, bool | float | int | str | None]
 
 @contextlib.contextmanager
 def quiet_session(
-    scratch: Path, memory: str = "2g", *, master: str = "local[2]", name: str = "headgate-demo"
+    scratch: Path,
+    memory: str = "2g",
+    *,
+    master: str = "local[2]",
+    name: str = "headgate-demo",
+    more: _Settings | None = None,
 ) -> Iterator[SparkSession]:
     """A session, stopped at the end: local on two cores unless told; what the JVM prints goes to a file.
 
     The JVM and the Python workers that it starts inherit this process's standard output and error
     for good, so both point at ``scratch/spark.log`` while it starts, and back again afterwards. On a
-    cluster the workers' Python is the one that PYSPARK_PYTHON names, if it is set.
+    cluster the workers' Python is the one that PYSPARK_PYTHON names, if it is set. `more` are settings
+    of Spark's that go before these.
     """
     here = master.startswith("local")
     if here or "PYSPARK_PYTHON" not in os.environ:
@@ -38,7 +44,7 @@ def quiet_session(
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     scratch.mkdir(parents=True, exist_ok=True)
     log = scratch / "spark.log"
-    settings = _quiet(scratch, memory) | (_this_machine(scratch) if here else {})
+    settings = _quiet(scratch, memory) | (_this_machine(scratch) if here else {}) | (more or {})
     try:
         with _output_to(log):
             spark = SparkSession.builder.master(master).appName(name).config(map=settings).getOrCreate()

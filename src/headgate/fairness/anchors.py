@@ -33,6 +33,11 @@ _PRICED = 1e-9
 #: The log utility is found when the next tangents would change it by less than this for each query.
 _LOG_GAP = 1e-6
 _LOG_ROUNDS = 60
+#: How exactly the solver keeps to constraints; its own 1e-7 adds up over a thousand closed queries.
+_EXACT = 1e-9
+#: How far below its level a closed query may fall, tried in turn: each programme is solved to a
+#: tolerance, so the next one may find that a level was a little too high.
+_HAIRS = (1e-8, 1e-7, 1e-6, 1e-5)
 
 
 @dataclass(frozen=True)
@@ -167,16 +172,18 @@ def max_min(fluid: Fluid, weights: npt.ArrayLike | None = None) -> Anchor:
     gain = sparse.diags_array(1.0 / weight) @ fluid._gain
     floor = np.zeros(queries)
     open_ = np.ones(queries, np.bool_)
-    usage = sparse.hstack([fluid._usage, sparse.csr_array((fluid._usage.shape[0], 1))])
+    # In shares of each node's capacity, so that all numbers are of one size; without any, none is kept.
+    room = (fluid.capacity > 0).astype(np.float64)
+    shares = sparse.diags_array(1.0 / np.where(room > 0, fluid.capacity, 1.0)) @ fluid._usage
+    usage = sparse.hstack([shares, sparse.csr_array((len(room), 1))])
     cost = np.zeros(rows + 1)
     cost[-1] = -1.0
+    bounds = [(0.0, 1.0)] * rows + [(0.0, None)]
     kept = np.zeros(rows)
     while open_.any():
         level = sparse.csr_array(open_[:, np.newaxis].astype(np.float64))
         matrix = sparse.vstack([usage, sparse.hstack([-gain, level])]).tocsr()
-        # Closed queries keep their level, less a hair that rounding may need.
-        limits = np.concatenate([fluid.capacity, np.where(open_, 0.0, 1e-10 - floor)])
-        found = _solve(cost, matrix, limits, [(0.0, 1.0)] * rows + [(0.0, None)])
+        found = _lifted(cost, matrix, bounds, room, np.where(open_, np.nan, floor))
         kept = found.x[:rows]
         prices = -np.asarray(found.ineqlin.marginals)[len(fluid.capacity) :]
         closing = open_ & (prices > _PRICED)
@@ -185,6 +192,16 @@ def max_min(fluid: Fluid, weights: npt.ArrayLike | None = None) -> Anchor:
         floor[closing] = found.x[-1]
         open_ &= ~closing
     return fluid._anchor(kept)
+
+
+def _lifted(cost: Floats, matrix: Any, bounds: list[Any], room: Floats, floor: Floats) -> Any:
+    """One round of filling; `floor` is nan for open queries."""
+    for hair in _HAIRS:
+        floors = np.where(np.isnan(floor), 0.0, hair - floor)
+        found = _tried(cost, matrix, np.concatenate([room, floors]), bounds)
+        if found.status == 0:
+            break
+    return _solved(found)
 
 
 def _weights(fluid: Fluid, weights: npt.ArrayLike | None) -> Floats:
@@ -206,11 +223,19 @@ def _sparse() -> Any:
 
 def _solve(cost: Floats, matrix: Any, limits: Floats, bounds: list[Any]) -> Any:
     """The least cost, by the dual simplex method (HiGHS): an answer at a corner, with prices."""
+    return _solved(_tried(cost, matrix, limits, bounds))
+
+
+def _tried(cost: Floats, matrix: Any, limits: Floats, bounds: list[Any]) -> Any:
     try:
         from scipy.optimize import linprog
     except ImportError as error:
         raise MissingExtra("scipy", "sim") from error
-    found = linprog(cost, A_ub=matrix, b_ub=limits, bounds=bounds, method="highs-ds")
+    exact = {"primal_feasibility_tolerance": _EXACT, "dual_feasibility_tolerance": _EXACT}
+    return linprog(cost, A_ub=matrix, b_ub=limits, bounds=bounds, method="highs-ds", options=exact)
+
+
+def _solved(found: Any) -> Any:
     if found.status != 0:
         raise HeadgateError(f"the linear programme was not solved: {found.message}")
     return found

@@ -47,7 +47,7 @@ def sweep(runs: int | None, quick: bool) -> Sweep[PlaceRun]:
     def place(x: str, per_query: tuple[int, ...], setting: str) -> Place:
         zipf, capacity = _SETTINGS[setting]
         made = Deployment(nodes, fragments, per_query=per_query, zipf=zipf, capacity=capacity)
-        return Place(x, made, *span, suffix=setting)
+        return Place(x, made, *span, suffix=setting, told=(JAIN, STD, MEAN, MIN, WASTE))
 
     counts = (1, 6) if quick else _COUNTS
     places = [place(str(n), (n,), setting) for setting in (EVEN, SKEWED) for n in counts]

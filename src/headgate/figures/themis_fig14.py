@@ -29,7 +29,7 @@ from headgate.sim.federation_layout import Timing
 
 __all__ = ["sweep"]
 
-LAN, WAN, BURSTS, BOTH, SAME = "LAN", "WAN", "LAN, bursts", "WAN, bursts", "WAN, bursts, same mean"
+LAN, WAN, BURSTS, BOTH, SAME = "LAN", "WAN", "LAN, bursts", "WAN, bursts", "same mean rate"
 _TIMINGS = {
     LAN: Timing(),
     WAN: Timing(latency_s=0.05),

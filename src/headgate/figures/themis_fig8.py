@@ -7,7 +7,7 @@ queries); a mean SIC of 0.1 there makes the node's capacity 52,800.
 
 from __future__ import annotations
 
-from headgate.figures.figure import Claim, Samples
+from headgate.figures.figure import Axis, Claim, Samples
 from headgate.figures.sweep import Caption, Sweep
 from headgate.figures.themis_points import Place, PlaceRun, over_places
 from headgate.figures.themis_policies import (
@@ -29,7 +29,12 @@ from headgate.sim.federation_deployment import Deployment
 __all__ = ["sweep"]
 
 _QUERIES, _FEW = (40, 60, 120, 200, 330), (60, 330)
-_CAPTION = Caption("themis_fig8", "Fairness on a single node", "queries", (JAIN_AXIS, MEAN_AXIS))
+_CAPTION = Caption(
+    "themis_fig8",
+    "Fairness on a single node",
+    "queries",
+    (JAIN_AXIS, MEAN_AXIS, Axis(OSCILLATION, "std of a query's SIC over time")),
+)
 
 
 def sweep(runs: int | None, quick: bool) -> Sweep[PlaceRun]:
@@ -39,6 +44,7 @@ def sweep(runs: int | None, quick: bool) -> Sweep[PlaceRun]:
             queries,
             Deployment(1, None, queries, (1,), node_tuples_s=NODE_TUPLES),
             *((30.0, 15.0) if quick else (120.0, 30.0)),
+            told=(JAIN, INSTANT, MEAN, MIN, OSCILLATION),
         )
         for queries in (_FEW if quick else _QUERIES)
     ]

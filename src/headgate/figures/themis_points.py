@@ -7,12 +7,22 @@ figure; a suffix of the policies' names tells settings of one place apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from headgate.figures.figure import Claim, Samples
 from headgate.figures.sweep import Caption, Sample, Sweep, how_many
-from headgate.figures.themis_policies import OPTIMUM, SHEDDERS, bound_metrics, metrics
+from headgate.figures.themis_policies import (
+    INSTANT,
+    JAIN,
+    MEAN,
+    MIN,
+    OPTIMUM,
+    SHEDDERS,
+    WASTE,
+    bound_metrics,
+    metrics,
+)
 from headgate.sim.federation import run
 from headgate.sim.federation_deployment import Deployment, draw
 from headgate.sim.federation_optimum import optimum
@@ -34,6 +44,8 @@ class Place:
     shedders: tuple[Shedding, ...] = SHEDDERS
     #: Whether the optimum is there; with bursts it is not known.
     bounded: bool = True
+    #: Which metrics are told, of those there are: more do not fit on a line.
+    told: tuple[str, ...] = (JAIN, INSTANT, MEAN, MIN, WASTE)
 
 
 @dataclass(frozen=True)
@@ -59,11 +71,17 @@ def over_places(
 def run_place(item: PlaceRun) -> list[Sample]:
     """Every shedder on the layout of one run."""
     place, found = item.place, list[Sample]()
+
+    def add(policy: str, all_: Mapping[str, float]) -> None:
+        told = {name: all_[name] for name in place.told if name in all_}
+        found.append((place.x, policy + place.suffix, told))
+
     layout = draw(place.deployment, item.seed)
     best = optimum(layout) if place.bounded else None
+    # Drawn first, so that a shedder that reaches it is seen.
+    if best is not None:
+        add(OPTIMUM, bound_metrics(best))
     for shedder in place.shedders:
         result = run(layout, shedder, place.seconds, item.seed)
-        found.append((place.x, shedder.name + place.suffix, metrics(result, place.warm_s, best)))
-    if best is not None:
-        found.append((place.x, OPTIMUM + place.suffix, bound_metrics(best)))
+        add(shedder.name, metrics(result, place.warm_s, best))
     return found

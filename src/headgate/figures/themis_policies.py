@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 
@@ -51,14 +53,20 @@ STD_AXIS = Axis(STD, "std of SIC")
 NODE_TUPLES = 52_800.0
 
 
+#: Digits that a table shows at most; what is smaller is rounding.
+_DIGITS = 6
+
+
 def bound_metrics(q_sic: npt.NDArray[np.float64]) -> dict[str, float]:
     """Fairness of one value a query."""
-    return {
-        JAIN: jain(q_sic),
-        MEAN: float(q_sic.mean()),
-        MIN: float(q_sic.min()),
-        STD: float(q_sic.std()),
-    }
+    return _rounded(
+        {
+            JAIN: jain(q_sic),
+            MEAN: float(q_sic.mean()),
+            MIN: float(q_sic.min()),
+            STD: float(q_sic.std()),
+        }
+    )
 
 
 def metrics(
@@ -73,7 +81,11 @@ def metrics(
     }
     if best is not None:
         found[DISTANCE] = float(np.abs(means - best).mean())
-    return found
+    return _rounded(found)
+
+
+def _rounded(values: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(value, _DIGITS) for name, value in values.items()}
 
 
 def gain(samples: Samples, x: float | str, metric: str = JAIN, policy: str = BALANCE) -> float:

@@ -6,8 +6,9 @@ Table 1's complex workload: an AVG-all fragment has 10 sources and is a leaf or 
 
 The paper states no capacities. Here a node's is a share of the mean load that a node is offered, or a
 number of tuples a second. Placement is uniform or Zipf over the nodes; a query's fragments are drawn
-without replacement. Windows start at random moments, as queries do, and each node
-decides at its own time.
+without replacement. Windows start at random moments, as queries do, and each node decides at its own
+time. That matters to BALANCE-SIC. With all in step, as under one clock, it oscillates more and wastes
+more; out of step, queries whose results are longer on their way are fed longer and get more.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Deployment:
     Give `fragments` (queries are added until there are so many) or `queries`. A query has one of
     `per_query` fragments, with probabilities `weights` (None: equal). `capacity` is a node's, as a share
     of the mean load; `node_tuples_s` is the same in tuples a second and goes before it. A source's rate
-    is one of `rates`.
+    is one of `rates`. `in_step` has all windows start, and all nodes decide, at the same moments.
     """
 
     nodes: int = 18
@@ -70,6 +71,7 @@ class Deployment:
     rates: tuple[float, ...] = (150.0,)
     batch: int = 50
     timing: Timing = field(default_factory=Timing)
+    in_step: bool = False
 
     def __post_init__(self) -> None:
         if (self.fragments is None) == (self.queries is None):
@@ -101,6 +103,7 @@ def draw(deployment: Deployment, seed: int = 0) -> Layout:
     counts = _fragment_counts(deployment, random)
     ranks = np.arange(1, deployment.nodes + 1, dtype=np.float64)
     chances = ranks**-deployment.zipf / (ranks**-deployment.zipf).sum()
+    apart = 0.0 if deployment.in_step else 1.0
     placed: list[PlacedFragment] = []
     # As many of each kind as can be, in any order.
     kinds = random.permutation(np.arange(len(counts)) % len(deployment.kinds))
@@ -111,10 +114,10 @@ def draw(deployment: Deployment, seed: int = 0) -> Layout:
         for at, node in enumerate(nodes, first):
             feeds = None if at == last else last if kind.shape == "tree" else at + 1
             rates = tuple(random.choice(deployment.rates, size=kind.sources))
-            phase = float(random.random()) * deployment.timing.window_s
+            phase = apart * float(random.random()) * deployment.timing.window_s
             placed.append(PlacedFragment(query, int(node), rates, kind.outputs, feeds, phase))
     timing = deployment.timing
-    decide = random.random(deployment.nodes) * timing.interval_s
+    decide = apart * random.random(deployment.nodes) * timing.interval_s
     layout = place(placed, np.ones(deployment.nodes), deployment.batch, timing, decide)
     each = deployment.node_tuples_s
     if each is None:

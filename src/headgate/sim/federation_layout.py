@@ -190,7 +190,9 @@ class Layout:
                 to = int(self.feeds[at])
                 sent = math.ceil(round(phase[at] / step, 9))
                 came = sent + int(hops[at])
-                ends = phase[to] + window * math.ceil(round((came * step - phase[to]) / window, 9))
+                # The first window that ends after the decision before: this one closes it.
+                windows = math.floor(round(((came - 1) * step - phase[to]) / window, 9)) + 1
+                ends = phase[to] + window * windows
                 rest[at] = rest[to] + math.ceil(round(ends / step, 9)) - sent
         return rest + in_window + self.report_ticks
 

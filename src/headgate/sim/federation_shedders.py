@@ -149,6 +149,7 @@ class Mirrored:
 
     delay_factor: float = 1.0
     derived_first: bool = True
+    smooth_s: float = MirrorSettings.smooth_s
     name: str = "mirror"
 
     def build(self, site: Site, random: np.random.Generator) -> NodeShedder:
@@ -185,6 +186,7 @@ class _Level:
             interval_s=timing.interval_s,
             delay_s=0.0,
             longest_delay_s=float(delays.max(initial=0.0)) + timing.interval_s,
+            smooth_s=setting.smooth_s,
             derived_first=setting.derived_first,
         )
         self._site, self._mirror = site, settings.build()

@@ -42,6 +42,7 @@ from headgate.spark.loop import ControlLoop
 from headgate.spark.meter import before_gate, behind_draw, behind_gate, concept_name, metric_names
 from headgate.spark.plan_source import FORMAT, PlanSource
 from headgate.spark.shape import THRESHOLD, WEIGHT, GateShape, Limits, quoted, quoted_name
+from headgate.spark.sic_column import SIC, require_sic, worth
 from headgate.spark.task_plan import TaskPlan
 from headgate.spark.weights import chained
 from headgate.store.folder import check_gate_name, open_control_folder
@@ -152,6 +153,8 @@ class Gate:
     identity: tuple[str, ...] | None
     start: float
     seed: int
+    #: At a site: "source" adds what each row is worth, "derived" takes it from the rows themselves.
+    sic: str | None = None
 
     def apply(self, frame: DataFrame) -> DataFrame:
         """The DataFrame behind the gate."""
@@ -173,6 +176,7 @@ class Gate:
         if self.arrival is not None:
             require_timestamp(frame, self.arrival, "arrival")
         self._check_policy(frame)
+        self.check_sic(frame)
         shape = self.shape(frame)
         if running is not None:
             return self._in_foreach_batch(spark, frame, shape, gates, *running)
@@ -186,7 +190,7 @@ class Gate:
         """What decides a row's fate besides the plan."""
         identity = self.identity
         if identity is None:
-            identity = tuple(quoted_name(c) for c in frame.columns if c != WEIGHT)
+            identity = tuple(quoted_name(c) for c in frame.columns if c not in (WEIGHT, SIC))
         require_columns(frame, identity, "identity")
         grouping = self.policy.grouping
         cells = None
@@ -197,6 +201,16 @@ class Gate:
             )
             cells.check(frame)
         return GateShape(identity, self.seed, grouping.columns, grouping.classes, cells)
+
+    def check_sic(self, frame: DataFrame) -> None:
+        """A source's rows get their worth here; derived rows bring it along."""
+        if self.sic == "source" and SIC in frame.columns:
+            raise BadArgument(
+                f"gate {self.name!r}: the rows have a column {SIC!r} already: they come from another "
+                "fragment, so leave source= out; or drop the column"
+            )
+        if self.sic == "derived":
+            require_sic(frame)
 
     def _check_policy(self, frame: DataFrame) -> None:
         grouping = self.policy.grouping
@@ -224,6 +238,7 @@ class Gate:
             start=self.start,
             shape=shape.digest,
             keys=named_keys(spark, frame, grouping.columns, grouping.named),
+            measures_work=self.sic is not None,
         )
         self._publish_opening(spec)
         if frame.isStreaming:
@@ -373,14 +388,21 @@ class Gate:
         drifting = isinstance(self.policy, ConceptDriven) and not self.policy.same_batch
         group = group_key(frame, shape.columns) if drifting else None
         seen = shape.cells.seen() if shape.cells is not None else []
-        frame = frame.observe(inside, *before_gate(self.arrival, classes, group), *seen)
+        if self.sic == "derived":
+            frame = frame.withColumn(SIC, worth())  # what is no worth counts as 0
+        brought = F.col(SIC) if self.sic == "derived" else None
+        frame = frame.observe(inside, *before_gate(self.arrival, classes, group, brought), *seen)
         if shape.cells is not None:
             drawn = self._drawn(frame, shape, Pinned(self._lookup(shape)), gates)
             return drawn.observe(outside, *behind_gate(None))
         # One column for the subquery: each mention of it would be another read of the plan.
-        thresholds = self._reader(spark, shape, "thresholds").select("t").scalar()
-        frame = frame.withColumn(_LIMITS, thresholds if classes else thresholds[0])
+        frame = frame.withColumn(_LIMITS, self._limits(spark, shape, len(classes)))
         read = F.col(_LIMITS)
+        if self.sic == "source":
+            # A row that lost its plan (fail open) is worth nothing that anyone could vouch for.
+            frame = frame.withColumn(SIC, F.coalesce(read["sic"], F.lit(0.0)))
+            columns = [*columns, SIC]
+            read = read["t"] if classes else read["t"][0]
         limits = Limits(
             default=read[0] if classes else read,
             classes=[read[i + 1] for i in range(len(classes))],
@@ -389,7 +411,16 @@ class Gate:
         limited = shape.limited(frame, limits)
         weighted = self._weighted(limited.where(shape.passes(limited)), columns, gates)
         alike = self.policy.grouping.trivial and WEIGHT not in columns
-        return weighted.observe(outside, *behind_gate(F.col(WEIGHT) if alike else None))
+        passed = F.col(SIC) if self.sic is not None else None
+        return weighted.observe(outside, *behind_gate(F.col(WEIGHT) if alike else None, passed))
+
+    def _limits(self, spark: SparkSession, shape: GateShape, classes: int) -> Column:
+        """The plan as one scalar: a threshold, several, or those and what a row is worth."""
+        read = self._reader(spark, shape, "thresholds")
+        if self.sic == "source":
+            return read.select(F.struct("t", "sic")).scalar()
+        thresholds = read.select("t").scalar()
+        return thresholds if classes else thresholds[0]
 
     def _weighted(
         self, passing: DataFrame, columns: list[str], gates: list[str], weight: Column | None = None

@@ -20,6 +20,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -34,7 +35,9 @@ from headgate.spark.batch_tallies import Tally
 from headgate.spark.guard_meter import guard_reports_in
 from headgate.spark.join_meter import join_reports_in
 from headgate.spark.meter import reports_in
+from headgate.spark.results import ResultReport, ResultSpec, result_reports_in
 from headgate.spark.session import is_connect
+from headgate.spark.work import TaskTimes
 from headgate.store.plans import HEARTBEAT_S, PlanStore
 
 __all__ = ["ControlLoop"]
@@ -110,6 +113,7 @@ class ControlLoop:
         self._specs: dict[str, Spec] = {}
         self._runs: dict[tuple[str, str], Run] = {}
         self._tallies: dict[tuple[str, str, int], Tally] = {}
+        self._times = TaskTimes(spark)
         #: Queries that have a gate, or may have one; the handle outlives the query.
         self._queries: dict[str, StreamingQuery] = {}
         self._seen: dict[str, int] = {}
@@ -150,7 +154,8 @@ class ControlLoop:
                 handled = self._runs[key].last_batch
                 self._runs[key] = spec.open(key[1])
                 self._runs[key].last_batch = handled
-            PlanStore(spec.control, spec.name, "-").beat()
+            if not isinstance(spec, ResultSpec):
+                PlanStore(spec.control, spec.name, "-").beat()
 
     def tally(self, gate: str, query: str, batch: int, tally: Tally) -> None:
         """A gate inside ``foreachBatch`` has counted a batch that Spark will report."""
@@ -192,10 +197,14 @@ class ControlLoop:
         if progress["runId"] in self._over:
             return  # its last word was read when it ended
         query, batch = str(progress["id"]), int(progress["batchId"])
+        is_new = batch > self._seen.get(query, -1)
         self._seen[query] = max(batch, self._seen.get(query, -1))
         reports: dict[str, Any] = {**reports_in(progress), **guard_reports_in(progress)}
         reports |= join_reports_in(progress)
         reports |= self._tallied(query, batch, progress)
+        reports |= result_reports_in(progress)
+        if is_new:  # a report that is read again would take the task time of the batch after it
+            self._measure(query, str(progress["runId"]), reports)
         for (gate, of), run in self._runs.items():
             if of == query and gate not in reports:
                 run.pass_over(batch)
@@ -206,6 +215,21 @@ class ControlLoop:
             if isinstance(spec, GateSpec):
                 report = spec.complete(report, reports)
             self._do(f"gate {gate!r}", partial(self._handle, spec, query, report))
+
+    def _measure(self, query: str, run: str, reports: dict[str, Any]) -> None:
+        """Reports of a site's gates and results, with the batch's task time and its trigger."""
+        asked = {
+            name: report
+            for name, report in reports.items()
+            if isinstance(report, ResultReport) or getattr(self._specs.get(name), "measures_work", False)
+        }
+        if not asked:
+            return
+        work = self._times.since_last(run)
+        interval = self._times.interval_s(run, self._queries.get(query))
+        for name, report in asked.items():
+            sample = replace(report.sample, work_s=work, interval_s=interval)
+            reports[name] = replace(report, sample=sample)
 
     def _tallied(self, query: str, batch: int, progress: dict[str, Any]) -> dict[str, Any]:
         """The reports of gates inside ``foreachBatch``; a replayed batch was tallied again."""
@@ -228,6 +252,7 @@ class ControlLoop:
         if handle is not None:
             self._read_recent(query, handle)
             self._over.append(str(handle.runId))
+            self._times.forget(str(handle.runId))
         self._seen.pop(query, None)
         for key in [k for k in self._runs if k[1] == query]:
             del self._runs[key]
@@ -264,6 +289,8 @@ class ControlLoop:
 
     def _beat(self) -> None:
         for spec in self._specs.values():
+            if isinstance(spec, ResultSpec):
+                continue
             self._do(f"the heartbeat of {spec.name!r}", PlanStore(spec.control, spec.name, "-").beat)
 
     def _poll(self) -> None:

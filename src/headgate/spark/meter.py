@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -22,6 +23,7 @@ __all__ = [
     "behind_gate",
     "by_name",
     "concept_name",
+    "finite",
     "metric_names",
     "reports_in",
     "sample_of",
@@ -42,8 +44,10 @@ _HEAVY, _COUNTERS = 200, 10_000
 _SHOWN = 20
 
 
-def before_gate(arrival: str | None, classes: list[Column], group: Column | None = None) -> list[Column]:
-    """Counted in front of the gate: rows, the oldest arrival, the rows of each class, heavy groups.
+def before_gate(
+    arrival: str | None, classes: list[Column], group: Column | None = None, sic: Column | None = None
+) -> list[Column]:
+    """Counted in front of the gate: rows, the oldest arrival, the rows of each class, heavy groups, SIC.
 
     In front of everything that the gate does, and not between its decision and its filter: there it
     would cut Spark's generated code in two, and every row would be written out once more.
@@ -55,10 +59,12 @@ def before_gate(arrival: str | None, classes: list[Column], group: Column | None
     if group is not None:
         heavy = F.call_function("approx_top_k", group, F.lit(_HEAVY), F.lit(_COUNTERS))
         columns.append(heavy.alias("heavy"))
+    if sic is not None:
+        columns.append(F.sum(sic).alias("sic"))
     return columns
 
 
-def behind_gate(weight: Column | None) -> list[Column]:
+def behind_gate(weight: Column | None, sic: Column | None = None) -> list[Column]:
     """Counted behind the gate: the rows that really passed, and the one weight that all of them have.
 
     `weight` is None where rows have different weights; a lone one tells which plan they met.
@@ -66,6 +72,8 @@ def behind_gate(weight: Column | None) -> list[Column]:
     columns = [F.count(F.lit(1)).alias("kept")]
     if weight is not None:
         columns.append(F.max(weight).alias("weight"))
+    if sic is not None:
+        columns.append(F.sum(sic).alias("sic"))
     return columns
 
 
@@ -145,6 +153,8 @@ def _report(
     drawn: Mapping[str, Any] | None,
 ) -> BatchReport:
     sample, parts, offsets = sample_of(progress, values, kept=int(behind["kept"]))
+    if "sic" in behind:
+        sample = replace(sample, sic_arrived=finite(values, "sic"), sic_kept=finite(behind, "sic"))
     weight = behind.get("weight")
     return BatchReport(
         query=str(progress["id"]),
@@ -157,6 +167,13 @@ def _report(
         present=_bytes(values.get("present")),
         latest_us=values.get("latest"),
     )
+
+
+def finite(values: Mapping[str, Any], name: str) -> float:
+    """A sum over no rows is null, and one that is no number says nothing."""
+    value = values.get(name)
+    number = 0.0 if value is None else float(value)
+    return number if math.isfinite(number) else 0.0
 
 
 def _bytes(value: Any) -> bytes | None:
@@ -188,6 +205,7 @@ def sample_of(
         kept=kept,
         oldest_arrival=None if oldest is None else int(oldest) / 1e6,
         backlog=_backlog(sources),
+        stream=str(progress.get("id", "")),
     )
     offsets = [{k: s.get(k) for k in ("description", "startOffset", "endOffset")} for s in sources]
     return sample, parts, offsets

@@ -24,8 +24,8 @@ FORMAT = "headgate_plan"
 
 
 class PlanSource(DataSource):
-    """Two views of a plan: ``thresholds`` (one row: the default's, then each class's), and
-    ``exceptions`` (a row for each group key)."""
+    """Two views of a plan: ``thresholds`` (one row: the default's, then each class's, and what a row is
+    worth at a site), and ``exceptions`` (a row for each group key)."""
 
     @classmethod
     def name(cls) -> str:
@@ -34,7 +34,9 @@ class PlanSource(DataSource):
 
     def schema(self) -> str:
         """The columns of the view."""
-        return "t array<bigint>" if self.options["view"] == "thresholds" else "k bigint, t bigint"
+        if self.options["view"] == "thresholds":
+            return "t array<bigint>, sic double"
+        return "k bigint, t bigint"
 
     def reader(self, schema: Any) -> DataSourceReader:
         """A reader for one view."""
@@ -53,7 +55,7 @@ class PlanReader(DataSourceReader):
         default, exceptions = plan.thresholds()
         if self._options["view"] == "thresholds":
             classes = range(1, int(self._options["classes"]) + 1)
-            yield ([default, *(exceptions.get(number, default) for number in classes)],)
+            yield [default, *(exceptions.get(number, default) for number in classes)], plan.sic
         else:
             yield from exceptions.items()
 

@@ -1,0 +1,1 @@
+"""HTTP services: the coordinator of many queries."""

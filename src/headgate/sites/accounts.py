@@ -1,0 +1,102 @@
+"""What a site keeps of each gate and each query: counts, worth and what others say."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+
+from headgate.control.arrivals import ArrivalForecast
+from headgate.load import LoadSample
+from headgate.sites.agreed import Agreed
+from headgate.sites.trailing import Trailing
+
+__all__ = ["GateShare", "QueryShare", "QueryView", "Told", "cleaned"]
+
+#: No batch has so many rows, and none takes so long; Spark's clock ticks in milliseconds.
+_LARGEST, _TICK_S = 1e12, 1e-3
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a coordinator said of a query: its SIC (None while nobody knows), and its sources."""
+
+    sic: float | None
+    sources: int
+    at_s: float
+
+
+@dataclass
+class GateShare:
+    """One gate's account."""
+
+    query: str
+    #: None for derived rows.
+    source: str | None
+    hold_s: float
+    agreed: Agreed
+    stream: str = ""
+    arrivals: ArrivalForecast = field(default_factory=ArrivalForecast)
+    offered: Trailing = field(default_factory=lambda: Trailing(10.0))
+    accepted: Trailing = field(default_factory=lambda: Trailing(10.0))
+    #: Of derived rows: what arrived is worth.
+    brought: Trailing = field(default_factory=lambda: Trailing(10.0))
+    rate: float = 1.0
+    #: A person's keep rate for the first batch; None leaves it to the site.
+    start: float | None = None
+    #: Rows a second that the last decision granted; None where it kept all, or there was none.
+    quota: float | None = None
+    #: What the latest decisions granted.
+    grants: deque[float] = field(default_factory=deque)
+    sic: float = 0.0
+    batches: int = 0
+    heard_s: float = 0.0
+
+    @property
+    def derived(self) -> bool:
+        """Whether its rows come from another fragment of the query."""
+        return self.source is None
+
+
+@dataclass(frozen=True)
+class QueryView:
+    """A query as its site sees it now."""
+
+    #: The share of the source information that reached the result; of the whole query if someone knows.
+    sic: float
+    #: Who says so: ``coordinator``, ``result`` (measured here) or ``site`` (what was accepted here).
+    told_by: str
+    #: What this site accepted of the query's sources, as a share of the whole query's.
+    accepted: float
+    share: float
+    weight: float
+    sources: int
+
+
+@dataclass
+class QueryShare:
+    """What is known of a query here."""
+
+    weight: float = 1.0
+    priority: int = 0
+    #: All sources of the query, here and elsewhere, where someone has said so.
+    of: tuple[str, ...] | None = None
+    results: Trailing | None = None
+
+
+def cleaned(sample: LoadSample) -> LoadSample:
+    """What is no amount counts as nothing: one nan would be in every sum for a whole window."""
+    work, interval = sample.work_s, sample.interval_s
+    return replace(
+        sample,
+        duration_s=_amount(sample.duration_s),
+        arrived=int(_amount(sample.arrived)),
+        kept=int(_amount(sample.kept)),
+        work_s=work if work is not None and 0.0 <= work <= _LARGEST else None,
+        interval_s=interval if interval is not None and _TICK_S <= interval <= _LARGEST else None,
+        sic_arrived=_amount(sample.sic_arrived),
+        sic_kept=_amount(sample.sic_kept),
+    )
+
+
+def _amount(value: float) -> float:
+    return value if 0.0 <= value <= _LARGEST else 0.0

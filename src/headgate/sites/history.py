@@ -1,0 +1,55 @@
+"""The SIC of every query at a site over time: a line an interval, two files at most."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+__all__ = ["History"]
+
+_LARGEST = 8 << 20
+
+
+class History:
+    """Appended to; when it is large, what was before is kept under another name, once."""
+
+    def __init__(self, path: Path, largest: int = _LARGEST) -> None:
+        self._path, self._largest = path, largest
+
+    def add(self, status: Mapping[str, Any]) -> None:
+        """The SIC, acceptance and keep rates of a status."""
+        line = {
+            "at": status["at"],
+            "level": status["level"],
+            "trim": status["trim"],
+            "queries": {
+                query: {"sic": view["sic"], "accepted": view["accepted"], "told_by": view["told_by"]}
+                for query, view in status["queries"].items()
+            },
+            "keep": {name: gate["keep"] for name, gate in status["gates"].items()},
+        }
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        if self._path.exists() and self._path.stat().st_size > self._largest:
+            self._path.replace(self._before)
+        with open(self._path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line, separators=(",", ":")) + "\n")
+
+    @property
+    def _before(self) -> Path:
+        return self._path.with_suffix(".before.jsonl")
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """All that is kept, oldest first; a line that was cut off by a crash is passed over."""
+        for path in (self._before, self._path):
+            if not path.exists():
+                continue
+            with open(path, encoding="utf-8") as file:
+                for line in file:
+                    try:
+                        value = json.loads(line)
+                    except ValueError:
+                        continue
+                    if isinstance(value, dict):
+                        yield value

@@ -1,0 +1,129 @@
+"""What a row costs where a batch costs far more than its rows: robust, and never fooled upwards.
+
+`CapacityFit` holds one query's target: it gives rows at least a tenth of every batch, and what it thinks
+of a row matters little as long as batches end in time. At a site a row's price decides how many are
+kept. With few rows kept, and a fixed price that comes and goes with the neighbours, a tenth of the batch
+on few rows is a huge price, which keeps fewer still, until nothing is kept for good (three Sparks on two
+cores: 0.3 ms a row went to 60).
+
+So two rules. Rows cannot have cost more than the whole batch: the least time per row of recent batches
+is a bound, and it is the batch with many rows that sets it. Below it the price is the median slope
+between pairs of batches that differ in rows (Theil and Sen), which some odd batches do not move. Where
+batches tell nothing, the price stays, and what is left over is the fixed price's.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["RowCost"]
+
+#: Batches that are remembered.
+_BATCHES = 16
+#: Two batches tell a slope if one has so many times the rows of the other; so many pairs make an answer.
+_APART, _PAIRS = 1.3, 3
+#: How far the price moves towards an answer.
+_STEP = 0.5
+#: The bound grows by this with every batch, as costs may.
+_GROWTH = 1.04
+#: A price is at least this share of its bound, and that much of it while nothing else is known.
+_LEAST, _FIRST = 0.02, 0.5
+
+
+class RowCost:
+    """Seconds = a + b x rows.
+
+    >>> cost = RowCost()
+    >>> for rows in (100, 400, 200, 800):
+    ...     cost.add(rows, 2.0 + 0.001 * rows)
+    >>> round(cost.per_row_s, 6), round(cost.fixed_s, 3), round(cost.rows_within(3.0))
+    (0.001, 2.0, 1000)
+    """
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, float]] = deque(maxlen=_BATCHES)
+        self._bound = math.inf
+        self._per_row = 0.0
+        self._fixed = 0.0
+        self._told = False
+
+    def add(self, rows: float, seconds: float, trust: float = 1.0) -> None:
+        """Learn from a batch; a cold one (`trust` below 1) only says what rows cost at most."""
+        if rows > 0:
+            first = not self.known
+            self._bound = min(self._bound * _GROWTH, max(seconds, 1e-9) / rows)
+            if first:
+                self._per_row = _FIRST * self._bound
+        if trust >= 1.0 or not self.known:
+            self._seen.append((rows, seconds))
+            self._learn()
+        self._per_row = min(self._per_row, self._bound)
+        self._fixed = self._rest() if self._seen else max(0.0, seconds - self._per_row * rows)
+
+    def _learn(self) -> None:
+        points = list(self._seen)
+        slopes = [
+            (y - v) / (x - u)
+            for i, (x, y) in enumerate(points)
+            for u, v in points[:i]
+            if max(x, u) >= _APART * max(min(x, u), 1.0)
+        ]
+        self._told = len(slopes) >= _PAIRS
+        if self._told:
+            answer = min(max(statistics.median(slopes), _LEAST * self._bound), self._bound)
+            # Early answers are all there is; later ones move it by and by.
+            step = 1.0 if len(points) <= 4 else _STEP
+            self._per_row += step * (answer - self._per_row)
+
+    def _rest(self) -> float:
+        return max(0.0, statistics.median(y - self._per_row * x for x, y in self._seen))
+
+    @property
+    def known(self) -> bool:
+        """Whether any batch with rows was seen."""
+        return math.isfinite(self._bound)
+
+    @property
+    def fixed_s(self) -> float:
+        """Seconds that a batch takes before its first row."""
+        return self._fixed
+
+    @property
+    def per_row_s(self) -> float:
+        """Seconds for each row kept."""
+        return self._per_row
+
+    @property
+    def blamed_s(self) -> float:
+        """The most that a row may be blamed for: all of the batch, while batches do not tell."""
+        return self._per_row if self._told or not self.known else self._bound
+
+    def predict(self, rows: float) -> float:
+        """How long a batch with that many rows takes."""
+        return self._fixed + self._per_row * rows
+
+    def rows_within(self, seconds: float) -> float:
+        """How many rows fit into that time; 0 where the fixed price alone is longer."""
+        if not self.known:
+            return math.inf
+        return max(0.0, seconds - self._fixed) / max(self._per_row, 1e-12)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state, as JSON."""
+        return {
+            "bound": self._bound if self.known else None,
+            "per_row": self._per_row,
+            "fixed": self._fixed,
+            "seen": [list(point) for point in self._seen],
+        }
+
+    def restore(self, value: Mapping[str, Any]) -> None:
+        """Go on from `snapshot`."""
+        self._bound = math.inf if value["bound"] is None else float(value["bound"])
+        self._per_row, self._fixed = float(value["per_row"]), float(value["fixed"])
+        self._seen.clear()
+        self._seen.extend((float(x), float(y)) for x, y in value["seen"])

@@ -1,0 +1,59 @@
+"""What a person decides about a site."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from headgate.errors import BadArgument
+from headgate.fairness.mirror import MirrorSettings
+from headgate.sites.shedders import shedder
+
+__all__ = ["SiteSettings"]
+
+
+@dataclass(frozen=True)
+class SiteSettings:
+    """What a person decides about a site."""
+
+    name: str
+    #: Cores that the site's streams may use.
+    cores: float
+    #: The source time window, and how often the site decides.
+    stw_s: float = 10.0
+    interval_s: float = 1.0
+    #: How long accepted rows take to show in a report.
+    delay_s: float = 4.0
+    #: A batch may take this long, unless its gate says otherwise.
+    hold_s: float = 2.0
+    #: The share of the cores that is planned for.
+    headroom: float = 0.85
+    shedding: str = "mirror"
+    #: A coordinator's word that is older than this no longer counts.
+    stale_s: float = 10.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("cores", "stw_s", "interval_s", "hold_s", "stale_s"):
+            value = getattr(self, name)
+            if not (isinstance(value, int | float) and 0 < value < math.inf):
+                raise BadArgument(f"{name}={value!r}: a finite number above 0")
+        if not (isinstance(self.headroom, int | float) and 0 < self.headroom <= 1):
+            raise BadArgument(f"headroom={self.headroom!r}: a share of the cores, above 0 and at most 1")
+        if self.interval_s > self.stw_s:
+            raise BadArgument(
+                f"interval={self.interval_s!r} s: the site decides at least once in a source time "
+                f"window ({self.stw_s!r} s)"
+            )
+        self.mirror()  # refuses what the shedder cannot take
+        shedder(self.shedding, self.mirror(), self.seed)
+
+    def mirror(self) -> MirrorSettings:
+        """The settings of the improved shedder."""
+        return MirrorSettings(
+            stw_s=self.stw_s,
+            interval_s=self.interval_s,
+            delay_s=self.delay_s,
+            longest_delay_s=max(self.delay_s, self.stw_s),
+            smooth_s=self.delay_s,
+        )

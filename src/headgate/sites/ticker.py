@@ -1,0 +1,305 @@
+"""What a site does by the clock: decide, exchange with coordinators, leave a status behind.
+
+Deciding never waits for the network: exchanges have a thread for each coordinator. One that is gone is
+asked again after a pause that doubles up to half a minute; the site goes on with what it knows itself
+and takes up its coordinator's word again with the first answer.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from headgate.errors import BadArgument, CoordinatorGone, CoordinatorRefused
+from headgate.sites.history import History
+from headgate.sites.protocol import MAX_SIC, QueryReport, Reply
+from headgate.sites.shares import SiteShares, Told
+from headgate.store.folder import read_json, write_json
+
+__all__ = ["Exchange", "Ticker"]
+
+log = logging.getLogger("headgate")
+
+_LONGEST_PAUSE_S = 30.0
+
+
+class Client(Protocol):
+    """A site's side of the exchange with one coordinator."""
+
+    def exchange(self, queries: Mapping[str, QueryReport]) -> Reply:
+        """Report, and hear."""
+
+    def leave(self, queries: Iterable[str] | None = None) -> None:
+        """Say goodbye."""
+
+    def close(self) -> None:
+        """Let go of what it holds."""
+
+
+class Exchange:
+    """The site's word with one coordinator, which speaks for some of its queries or for all."""
+
+    def __init__(
+        self,
+        shares: SiteShares,
+        lock: threading.RLock,
+        client: Client,
+        every_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._shares, self._lock, self._client = shares, lock, client
+        self._every, self._clock = every_s, clock
+        #: The queries that this coordinator speaks for; None for all.
+        self.queries: set[str] | None = None
+        self._pause = every_s
+        self._said = ""
+        self._refused: dict[str, str] = {}
+        #: What this coordinator was told of, and not yet that it has ended here.
+        self._hosted: set[str] = set()
+        self.state = "joining"
+        self.told_s: float | None = None
+
+    def once(self) -> float:
+        """One exchange; how long to wait before the next."""
+        with self._lock:
+            report = self._report()
+            ended = self._hosted.difference(self._shares.queries)
+        if not report and not ended:
+            return self._every
+        try:
+            if ended:
+                self._client.leave(sorted(ended))
+                self._hosted -= ended
+            self._hosted.update(report)
+            reply = self._client.exchange(report) if report else Reply({}, {})
+        except CoordinatorGone as error:
+            self._say("gone", str(error))
+            self._pause = min(_LONGEST_PAUSE_S, max(self._every, 2.0 * self._pause))
+            return self._pause
+        except CoordinatorRefused as error:
+            self._say("refused", str(error))
+            self._pause = min(_LONGEST_PAUSE_S, max(self._every, 2.0 * self._pause))
+            return max(error.retry_after_s or 0.0, self._pause)
+        self._pause = self._every
+        self._say("in touch", "")
+        self._take(reply)
+        return self._every
+
+    def _report(self) -> dict[str, QueryReport]:
+        now, shares = self._clock(), self._shares
+        found = {}
+        for query, view in shares.views(now).items():
+            if self.queries is not None and query not in self.queries:
+                continue
+            root = shares.measures_results(query)
+            result = shares.result_sic(query, now)
+            found[query] = QueryReport(
+                sources=shares.sources_of(query),
+                of=shares.declared(query),
+                root=root,
+                result_sic=None if result is None else min(MAX_SIC, result),
+                accepted_sic=min(MAX_SIC, view.accepted),
+                weight=view.weight,
+                priority=shares.priority(query),
+            )
+        return found
+
+    def _take(self, reply: Reply) -> None:
+        now = self._clock()
+        told = {
+            query: Told(word.sic, max(1, word.sources), now - (word.age_s or 0.0))
+            for query, word in reply.queries.items()
+        }
+        with self._lock:
+            self.told_s = now
+            self._shares.hear_coordinator(told)
+            for query, word in reply.queries.items():
+                if query in self._shares.queries and not self._shares.measures_results(query):
+                    self._shares.declare(query, weight=word.weight, priority=word.priority)
+        for query, reason in reply.refused.items():
+            if self._refused.get(query) != reason:
+                log.warning("query %r was refused by its coordinator: %s", query, reason)
+        self._refused = dict(reply.refused)
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """Queries that the coordinator does not take, and why."""
+        return dict(self._refused)
+
+    def _say(self, state: str, why: str) -> None:
+        """Each change once: a coordinator may be gone for hours."""
+        if (state, why) == (self.state, self._said):
+            return
+        if state != "in touch":
+            log.warning("the coordinator is %s; the site goes on with its own view: %s", state, why)
+        elif self.state not in ("joining", "in touch"):
+            log.warning("the coordinator is back")
+        self.state, self._said = state, why
+
+    def goodbye(self) -> None:
+        """The site ends."""
+        try:
+            self._client.leave(None)
+        except (CoordinatorGone, CoordinatorRefused) as error:
+            log.info("the coordinator was not told that this site ends: %s", error)
+        finally:
+            self._client.close()
+
+
+class Ticker:
+    """The threads of a site; `at_work` says which of its streams are processing a batch."""
+
+    def __init__(
+        self,
+        shares: SiteShares,
+        lock: threading.RLock,
+        folder: Path,
+        exchanges: list[Exchange],
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+        at_work: Callable[[], Iterable[str]] = tuple,
+    ) -> None:
+        self._shares, self._lock, self._folder = shares, lock, folder
+        self._exchanges, self._clock, self._wall = exchanges, clock, wall
+        self._at_work = at_work
+        self._history = History(folder / "sic.jsonl")
+        self._ended = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._fault = ""
+        self._restore()
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread(self._tick)
+        for exchange in self._exchanges:
+            self._thread(partial(self._talk, exchange))
+
+    def _thread(self, work: Callable[[], None]) -> None:
+        thread = threading.Thread(target=work, name="headgate-site", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def stop(self) -> None:
+        """End, and tell the coordinators."""
+        if self._ended.is_set():
+            return
+        self._ended.set()
+        for thread in self._threads:
+            thread.join(timeout=5.0)
+        for exchange in self._exchanges:
+            exchange.goodbye()
+        self._guarded(self.leave_status)
+
+    def _tick(self) -> None:
+        interval = self._shares.settings.interval_s
+        while not self._ended.wait(interval):
+            self._guarded(self.once)
+
+    def once(self) -> None:
+        """One shedding interval."""
+        busy = list(self._at_work())
+        with self._lock:
+            now = self._clock()
+            self._shares.at_work(busy, now)
+            self._shares.decide(now)
+        self.leave_status()
+
+    def _talk(self, exchange: Exchange) -> None:
+        pause = 0.0
+        while not self._ended.wait(pause):
+            pause = self._shares.settings.interval_s
+            try:
+                pause = exchange.once()
+            except Exception as error:  # a bug here must not silence the site for good
+                self._complain(error)
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+            self._fault = ""
+        except Exception as error:
+            self._complain(error)
+
+    def _complain(self, error: Exception) -> None:
+        text = f"{type(error).__name__}: {error}".splitlines()[0]
+        if text != self._fault:
+            self._fault = text
+            log.warning("site %r failed at a step and goes on: %s", self._shares.settings.name, text)
+            log.debug("details", exc_info=True)
+
+    def status(self) -> dict[str, Any]:
+        """The site as of now, as JSON."""
+        with self._lock:
+            now, shares = self._clock(), self._shares
+            return {
+                "site": shares.settings.name,
+                "at": self._wall(),
+                "shedding": shares.settings.shedding,
+                "overloaded": shares.overloaded,
+                "level": _finite(shares.level),
+                "cores": shares.settings.cores,
+                "capacity": shares.capacity(now),
+                "trim": shares.trim,
+                "coordinator": [exchange.state for exchange in self._exchanges],
+                "queries": {
+                    query: {
+                        "sic": _finite(view.sic),
+                        "told_by": view.told_by,
+                        "accepted": view.accepted,
+                        "share": view.share,
+                        "weight": view.weight,
+                        "sources": view.sources,
+                        "root": shares.measures_results(query),
+                        "refused": next(
+                            (e.refused[query] for e in self._exchanges if query in e.refused), None
+                        ),
+                    }
+                    for query, view in shares.views(now).items()
+                },
+                "gates": {
+                    name: {
+                        "query": gate.query,
+                        "source": gate.source,
+                        "stream": gate.stream,
+                        "keep": shares.rate(name, now),
+                        "sic": gate.sic,
+                        "rows_per_s": gate.offered.per_second(now),
+                    }
+                    for name, gate in shares.gates.items()
+                },
+                "streams": {
+                    name: {
+                        "duration_s": stream.duration_s,
+                        "hold_s": stream.hold_s,
+                        "lateness": stream.lateness,
+                        "fixed_cores": stream.fixed_per_second,
+                        "per_row_s": stream.per_row_s if stream.known else None,
+                    }
+                    for name, stream in shares.streams.items()
+                },
+            }
+
+    def leave_status(self) -> None:
+        """For whoever looks, and for a restart."""
+        status = self.status()
+        with self._lock:
+            learned = self._shares.snapshot()
+        write_json(self._folder / "status.json", status | {"learned": learned})
+        self._history.add(status)
+
+    def _restore(self) -> None:
+        try:
+            value = read_json(self._folder / "status.json")
+            if isinstance(value, dict) and "learned" in value:
+                self._shares.remember(value["learned"])
+        except (OSError, ValueError, KeyError, TypeError, BadArgument) as error:
+            log.warning("what the site had learned cannot be read (%s); starting afresh", error)
+
+
+def _finite(value: float) -> float | None:
+    return value if value == value and abs(value) != float("inf") else None

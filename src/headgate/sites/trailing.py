@@ -1,0 +1,80 @@
+"""A rate over the last source time window, from batches that come seldom and unevenly.
+
+Eq. 1 of themis-2016 counts the tuples of the last STW. A micro-batch brings the tuples of all the time
+since the batch before it began, so a window that is cut at any moment holds two batches or three, and
+the count jumps by a third. Here amounts are divided by the time in which they were collected, from the
+start of one batch to the start of the next, and scaled to a whole window.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+__all__ = ["Trailing"]
+
+#: Two batches lie at most so many windows apart; more is a clock that jumped, or a query that was down.
+_LONGEST_GAP = 10.0
+#: A stream is quiet once it is silent for so many of its usual intervals.
+_QUIET = 2.5
+
+
+class Trailing:
+    """Amounts of batches over the time in which they were collected.
+
+    >>> rows = Trailing(stw_s=10)
+    >>> for start in range(0, 40, 4):
+    ...     rows.add(float(start), 400.0, usual_s=4.0, heard_s=float(start))
+    >>> rows.per_window(now_s=36.0)
+    1000.0
+    """
+
+    def __init__(self, stw_s: float) -> None:
+        self._stw = stw_s
+        #: Seconds of collection, amount.
+        self._batches: deque[tuple[float, float]] = deque()
+        self._start: float | None = None
+        self._heard = 0.0
+
+    def add(self, started_at: float, amount: float, usual_s: float, heard_s: float) -> None:
+        """A batch that began then; `usual_s` stands in for a spacing that is not to be had.
+
+        `started_at` is the stream's clock, which may jump; `heard_s` is a clock that does not.
+        """
+        spacing = usual_s if self._start is None else started_at - self._start
+        self._start, self._heard = started_at, heard_s
+        if spacing == 0.0 and self._batches:  # two in one tick of the clock were collected together
+            spacing, before = self._batches.pop()
+            amount += before
+        elif not 0.0 < spacing <= _LONGEST_GAP * self._stw:
+            self._batches.clear()
+            spacing = usual_s
+        self._batches.append((spacing, amount))
+        while len(self._batches) > 1 and self._span - self._batches[0][0] >= self._stw:
+            self._batches.popleft()
+
+    def at_work(self, now_s: float) -> None:
+        """Its next batch is being processed: that it is not heard of is no silence."""
+        self._heard = max(self._heard, now_s)
+
+    @property
+    def _span(self) -> float:
+        return sum(spacing for spacing, _ in self._batches)
+
+    def per_second(self, now_s: float) -> float:
+        """The amount a second; it fades when no batch comes any more."""
+        if not self._batches:
+            return 0.0
+        span = self._span
+        silent = now_s - self._heard
+        if silent > _QUIET * span / len(self._batches):
+            span += silent
+        return sum(amount for _, amount in self._batches) / span
+
+    def per_window(self, now_s: float) -> float:
+        """The amount in a whole source time window."""
+        return self.per_second(now_s) * self._stw
+
+    @property
+    def known(self) -> bool:
+        """Whether any batch came."""
+        return bool(self._batches)

@@ -1,0 +1,92 @@
+"""How much of the cores a batch took, and how often its stream triggers: what progress leaves out.
+
+Spark reports how long a batch lasted, but where several streams share the cores a batch also waits for
+the others. What it took of the application is the time of its tasks, over all cores. Spark keeps that
+by job, and the jobs of a stream by its run (the job group), in the store behind its own pages.
+
+The store is part of Spark's inside and not of its public interface; where it is not to be had (Spark
+Connect, another Spark), the answer is None and the caller does with durations.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headgate.spark.session import is_connect
+
+__all__ = ["TaskTimes"]
+
+#: The store learns of a job's end beside the stream's own report: how long to wait for it, in steps.
+_WAITS, _WAIT_S = 5, 0.02
+
+
+class TaskTimes:
+    """Asked after each batch of a stream's run."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._context = None if is_connect(spark) else spark.sparkContext
+        #: The latest job of each run that has been counted.
+        self._counted: dict[str, int] = {}
+        self._intervals: dict[str, float | None] = {}
+
+    def since_last(self, run: str) -> float | None:
+        """Task seconds of the run's jobs that ended since it was last asked; None if unknown."""
+        if self._context is None:
+            return None
+        try:
+            return self._sum(run)
+        except Exception:  # another Spark inside: do without
+            self._context = None
+            return None
+
+    def forget(self, run: str) -> None:
+        """The run is over."""
+        self._counted.pop(run, None)
+        self._intervals.pop(run, None)
+
+    def _sum(self, run: str) -> float:
+        assert self._context is not None
+        inside: Any = self._context._jsc.sc()
+        tracker, store = inside.statusTracker(), inside.statusStore()
+        counted = self._counted.get(run, -1)
+        total = 0.0
+        # Newest first; only the new ones are fetched, each from the JVM.
+        ids = tracker.getJobIdsForGroup(run)
+        new = []
+        for place in range(len(ids)):
+            if int(ids[place]) <= counted:
+                break
+            new.append(int(ids[place]))
+        for number in sorted(new):
+            if not self._ended(store, number):
+                break  # counted with the next batch
+            stages = str(store.job(number).stageIds().mkString(","))
+            for stage in filter(None, stages.split(",")):
+                with contextlib.suppress(Exception):  # a stage that was skipped has no attempt
+                    total += store.lastStageAttempt(int(stage)).executorRunTime() / 1000.0
+            self._counted[run] = number
+        return total
+
+    @staticmethod
+    def _ended(store: Any, number: int) -> bool:
+        for _ in range(_WAITS):
+            if store.job(number).status().toString() != "RUNNING":
+                return True
+            time.sleep(_WAIT_S)
+        return False
+
+    def interval_s(self, run: str, query: StreamingQuery | None) -> float | None:
+        """How often the stream triggers; None if it does so as fast as it can, or nobody can tell."""
+        if run not in self._intervals:
+            found = None
+            if query is not None and self._context is not None:
+                with contextlib.suppress(Exception):
+                    trigger: Any = query._jsq.streamingQuery().trigger()
+                    found = float(trigger.intervalMs()) / 1000.0 or None
+            self._intervals[run] = found
+        return self._intervals[run]

@@ -1,0 +1,119 @@
+"""The controller of a gate at a site: the public checks, as far as they fit, and what is its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from headgate.control import Controller
+from headgate.load import LoadSample
+from headgate.sites.controller import SiteShare, SiteShareController
+from headgate.sites.shares import SiteSettings, SiteShares
+from headgate.testing import contracts
+
+
+class Alone(SiteShareController):
+    """A gate that has its site for itself, in a time that the samples drive."""
+
+    def __init__(self, shedding: str, floor: float) -> None:
+        self.now = 0.0
+        self.shares = SiteShares(SiteSettings("s", cores=2.0, hold_s=1.0, shedding=shedding))
+        self.shares.enter("g", query="q", source="s")
+        config = SiteShare("g", self.shares, threading.RLock(), floor, clock=lambda: self.now)
+        super().__init__(config)
+
+    def decide(self, sample: LoadSample) -> Any:
+        self.now += 1.0
+        self.shares.decide(self.now)
+        return super().decide(sample)
+
+
+@dataclass(frozen=True)
+class AloneConfig:
+    shedding: str = "mirror"
+    floor: float = 0.001
+
+    def build(self, snapshot: Mapping[str, Any] | None = None) -> Controller:
+        return Alone(self.shedding, self.floor)
+
+
+#: What was learned is the site's to keep, so a controller's own snapshot has nothing in it.
+CHECKS = [c for c in contracts.CONTROLLER_CHECKS if c is not contracts.snapshot_continues_exactly]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
+@pytest.mark.parametrize("shedding", ["mirror", "balance-sic", "random"])
+def test_the_public_checks(check: Any, shedding: str) -> None:
+    check(AloneConfig(shedding))
+
+
+def _overloaded(floor: float = 0.0) -> Alone:
+    controller = Alone("mirror", floor)
+    for batch in range(40):
+        kept = round(controller.shares.rate("g", controller.now) * 100_000)
+        controller.decide(
+            LoadSample(batch, float(batch), 0.5, 100_000, kept, stream="s", interval_s=1.0,
+                       work_s=0.05 + 1e-4 * kept)
+        )  # fmt: skip
+    return controller
+
+
+def test_it_says_why_and_what_a_row_is_worth() -> None:
+    controller = _overloaded()
+    budget = controller.revised()
+    assert budget is not None
+    assert budget.state == "shedding"
+    assert 0.05 < budget.keep < 0.3
+    assert budget.sic == pytest.approx(1e-6), "1 / (a million rows in ten seconds, one source)"
+    assert "query q at SIC" in budget.why
+
+
+def test_a_budget_is_revised_when_the_site_decides_otherwise_and_only_then() -> None:
+    controller = _overloaded()
+    first = controller.revised()
+    assert controller.revised() is first, "the same one: nothing is published again"
+    assert first is not None
+    controller.shares.gates["g"].rate *= 1.001
+    assert controller.revised() is first, "nor for a thousandth"
+    controller.shares.gates["g"].rate *= 0.5
+    again = controller.revised()
+    assert again is not None
+    assert again.keep == pytest.approx(0.5 * first.keep, rel=0.01)
+
+
+def test_the_floor_holds() -> None:
+    controller = _overloaded(floor=0.4)
+    budget = controller.revised()
+    assert budget is not None
+    assert budget.keep == 0.4
+
+
+def test_an_opening_has_what_the_site_knows() -> None:
+    controller = Alone("mirror", 0.0)
+    assert controller.opening(0.0).keep == 1.0
+    assert controller.opening(0.0).sic is None, "nobody knows what a row is worth yet"
+    assert _overloaded().opening(0.0).sic == pytest.approx(1e-6)
+
+
+def test_a_gate_that_has_left_keeps_all() -> None:
+    controller = _overloaded()
+    controller.shares.leave("g")
+    assert controller.opening(0.0).keep == 1.0
+    revised = controller.revised()
+    assert revised is not None
+    assert (revised.keep, revised.sic) == (1.0, None)
+    sample = LoadSample(99, 99.0, 0.5, 10, 10, stream="s")
+    assert controller.decide(sample).keep == 1.0
+    assert controller.shares.streams == {}
+
+
+def test_derived_rows_bring_their_own_worth() -> None:
+    shares = SiteShares(SiteSettings("s", cores=2.0))
+    shares.enter("g", query="q", source=None)
+    controller = SiteShare("g", shares, threading.RLock(), clock=lambda: 1.0).build()
+    sample = LoadSample(0, 0.0, 0.5, 10, 10, stream="s", sic_arrived=0.1, sic_kept=0.1)
+    assert controller.decide(sample).sic is None
