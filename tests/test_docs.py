@@ -72,6 +72,17 @@ def test_the_page_on_joins_runs(spark: Any, tmp_path: Path) -> None:
     ]
 
 
+def test_the_page_on_sites_runs(spark: Any, tmp_path: Path) -> None:
+    events = spark.readStream.format("rate").load().selectExpr("timestamp", "value", "'a' route")
+    names: dict[str, Any] = {"hg": hg, "spark": spark, "events": events}
+    try:
+        for example in _examples(ROOT / "docs" / "sites.md"):
+            exec(example.replace("/shared/headgate", str(tmp_path / "control")), names)
+        assert names["top"].columns == ["window", "route", "rides", "_sic"]
+    finally:
+        names["site"].stop()
+
+
 def test_the_ledger_page_runs(spark: Any, tmp_path: Path) -> None:
     source, control, checkpoint = (tmp_path / n for n in ("in", "control", "checkpoint"))
     source.mkdir()

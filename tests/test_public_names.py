@@ -9,7 +9,7 @@ import pytest
 
 import headgate
 
-PURE = ("control", "policies", "store", "sim")
+PURE = ("control", "fairness", "policies", "sites", "store", "sim")
 
 
 def _pure_modules() -> list[str]:

@@ -50,6 +50,17 @@ def test_a_new_source_is_taken_at_its_word() -> None:
     assert agreed.limit > 1000.0
 
 
+def test_a_small_first_batch_does_not_bind_a_stream_with_a_long_trigger() -> None:
+    agreed = Agreed(patience_s=600)
+    agreed.learn(10.0, 60.0)
+    for _ in range(4):
+        agreed.learn(1000.0, 60.0)
+    assert agreed.limit > 900.0
+    for _ in range(10):
+        agreed.learn(10_000.0, 60.0)
+    assert agreed.limit < 1800.0, "and then it binds"
+
+
 def test_silence_teaches_nothing() -> None:
     agreed = _steady(1000.0, 100)
     before = agreed.usual

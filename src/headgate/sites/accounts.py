@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass, field, replace
 
@@ -22,7 +23,11 @@ class Told:
 
     sic: float | None
     sources: int
+    #: When its root measured that, by this site's clock.
     at_s: float
+    #: What all sites together accepted, and when the coordinator said so.
+    accepted: float | None = None
+    heard_s: float = -math.inf
 
 
 @dataclass
@@ -81,6 +86,9 @@ class QueryShare:
     #: All sources of the query, here and elsewhere, where someone has said so.
     of: tuple[str, ...] | None = None
     results: Trailing | None = None
+    #: The share of what is accepted that reaches the result, and since when the query runs here.
+    passes: float = 1.0
+    since_s: float | None = None
 
 
 def cleaned(sample: LoadSample) -> LoadSample:

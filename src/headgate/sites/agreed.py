@@ -19,8 +19,9 @@ __all__ = ["Agreed"]
 
 #: So many times the usual count for.
 _TIMES = 1.25
-#: While so little of the patience has passed, what a source sends is what is usual.
-_YOUNG = 0.05
+#: While so little of the patience has passed, or so few batches have, what a source sends is what is
+#: usual: a first batch is often small, and with a long trigger the second is as late as the patience.
+_YOUNG, _FIRST = 0.05, 5
 
 
 class Agreed:
@@ -44,27 +45,31 @@ class Agreed:
         self._patience = patience_s
         self.usual: float | None = None
         self._seen = 0.0
+        self._counts = 0
 
     def learn(self, count: float, seconds: float) -> None:
         """So many tuples in the last window, so many seconds after the last time.
 
-        A source that is new is taken at its word: the first twentieth of `patience_s` is a plain mean.
+        A source that is new is taken at its word: the first twentieth of `patience_s`, and the first few
+        batches, are a plain mean.
         """
         if count <= 0:
             return
         self._seen += max(0.0, seconds)
+        self._counts += 1
         if self.usual is None:
             self.usual = count
             return
-        young = self._seen < _YOUNG * self._patience
-        step = 1.0 - math.exp(-max(0.0, seconds) / (self._seen if young else self._patience))
+        young = self._seen < _YOUNG * self._patience or self._counts <= _FIRST
+        scale = max(self._seen, 1e-9) if young else self._patience
+        step = 1.0 - math.exp(-max(0.0, seconds) / scale)
         most = count if young else min(count, _TIMES * self.usual)
         self.usual += step * (most - self.usual)
 
     def remember(self, usual: float | None) -> None:
         """Go on from what was usual before a restart, if anything was."""
         if usual is not None and 0 < usual < math.inf:
-            self.usual, self._seen = usual, self._patience
+            self.usual, self._seen, self._counts = usual, self._patience, _FIRST
 
     @property
     def limit(self) -> float:

@@ -61,10 +61,12 @@ class SiteShareController(Controller):
     def opening(self, now: float) -> Budget:
         """The first batch of a query that has just begun."""
         with self._config.lock:
-            gate = self._config.shares.gates.get(self._config.gate)
+            shares, name = self._config.shares, self._config.gate
+            gate = shares.gates.get(name)
             if gate is None:
                 return super().opening(now)
-            return Budget(gate.rate, "idle", "nothing measured yet", sic=gate.sic or None)
+            keep = max(self._config.floor, shares.rate(name, self._config.clock()))
+            return Budget(keep, "idle", "nothing measured yet", sic=gate.sic or None)
 
     def _budget(self, now: float) -> Budget:
         shares, name = self._config.shares, self._config.gate

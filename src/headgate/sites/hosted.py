@@ -20,9 +20,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from headgate.sites.protocol import MAX_SOURCES, QueryReport, QueryUpdate, listed
+from headgate.sites.protocol import MAX_SIC, MAX_SOURCES, QueryReport, QueryUpdate, listed
 
 __all__ = ["Hosted", "Member", "told"]
+
+#: What a site accepted counts for so long after it said so.
+_SILENT_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +72,19 @@ class Hosted:
     def update(self, now: float, forget_s: float) -> QueryUpdate:
         """What every site that hosts the query is told."""
         age = None if self.sic is None else max(0.0, now - self.sic_at)
+        sic = self.sic
         if age is None or age > forget_s:
-            return QueryUpdate(None, None, self.sources, self.weight, self.priority)
-        return QueryUpdate(self.sic, age, self.sources, self.weight, self.priority)
+            sic, age = None, None
+        accepted = self._accepted(now)
+        return QueryUpdate(sic, age, self.sources, self.weight, self.priority, accepted)
+
+    def _accepted(self, now: float) -> float | None:
+        """The sum over sites: a silent one adds nothing; one that never said makes it unknown."""
+        holders = [member for member in self.members.values() if member.sources]
+        parts = [m.accepted_sic if now - m.heard <= _SILENT_S else 0.0 for m in holders]
+        if not holders or any(part is None for part in parts):
+            return None
+        return min(MAX_SIC, sum(part for part in parts if part is not None))
 
     def without(self, *sites: str) -> Hosted:
         """The query after these sites are gone, and what they held with them."""

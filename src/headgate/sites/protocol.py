@@ -163,6 +163,9 @@ class QueryUpdate:
     sources: int
     weight: float
     priority: int
+    #: The source SIC that all sites together accepted in the last source time window; None while a site
+    #: has not said. Ours: it is there at once, where the result's takes windows and hops.
+    accepted: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +231,7 @@ def reply_to_json(reply: Reply) -> dict[str, Any]:
                 "sources": update.sources,
                 "weight": update.weight,
                 "priority": update.priority,
+                "accepted": update.accepted,
             }
             for name, update in reply.queries.items()
         },
@@ -307,14 +311,16 @@ def listed(names: Iterable[str], most: int = 8) -> str:
 def _read_update(value: Any) -> QueryUpdate:
     sic, age, sources = value["sic"], value["age_s"], value["sources"]
     weight, priority = value["weight"], value["priority"]
+    accepted = value.get("accepted")
     _check_sic("sic", sic)
+    _check_sic("accepted", accepted)
     if age is not None and not (_is_number(age) and age >= 0):
         raise ValueError(f"age_s={_shown(age)}")
     if (sic is None) != (age is None) or type(sources) is not int or sources < 0:
         raise ValueError(f"sic={_shown(sic)}, age_s={_shown(age)}, sources={_shown(sources)}")
     if not (_is_number(weight) and 0 < weight <= MAX_WEIGHT and type(priority) is int):
         raise ValueError(f"weight={_shown(weight)}, priority={_shown(priority)}")
-    return QueryUpdate(sic, age, sources, float(weight), priority)
+    return QueryUpdate(sic, age, sources, float(weight), priority, accepted)
 
 
 def _envelope(body: bytes, fields: Sequence[str], required: Sequence[str]) -> dict[str, Any]:

@@ -28,6 +28,8 @@ class SiteSettings:
     hold_s: float = 2.0
     #: The share of the cores that is planned for.
     headroom: float = 0.85
+    #: The capacity in rows a second, whatever they cost, as in the paper; None for cores and time.
+    rows_per_s: float | None = None
     shedding: str = "mirror"
     #: A coordinator's word that is older than this no longer counts.
     stale_s: float = 10.0
@@ -38,6 +40,9 @@ class SiteSettings:
             value = getattr(self, name)
             if not (isinstance(value, int | float) and 0 < value < math.inf):
                 raise BadArgument(f"{name}={value!r}: a finite number above 0")
+        rows = self.rows_per_s
+        if rows is not None and not (isinstance(rows, int | float) and 0 < rows < math.inf):
+            raise BadArgument(f"rows_per_s={rows!r}: rows a second above 0, or None to share the cores")
         if not (isinstance(self.headroom, int | float) and 0 < self.headroom <= 1):
             raise BadArgument(f"headroom={self.headroom!r}: a share of the cores, above 0 and at most 1")
         if self.interval_s > self.stw_s:

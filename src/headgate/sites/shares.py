@@ -42,6 +42,8 @@ _TRIM_MOST = 4.0
 _TRIM_LEAST, _TRIM_STEP = 0.05, 1.04
 #: A decision that comes late stands for at most so many.
 _CAUGHT_UP = 20
+#: After so many windows results are compared with what was accepted, and over so many more.
+_SETTLED, _PATIENCE = 3.0, 5.0
 #: What rows get at least: where fixed prices alone are more than there is, shedding would not help.
 _FOR_ROWS = 0.25
 #: Others that use less than this share of the cores are not why a stream is late; beside one that has
@@ -187,6 +189,8 @@ class SiteShares:
         account.brought.add(sample.started_at, sample.sic_arrived, usual, now_s)
         account.batches += 1
         account.heard_s = now_s
+        known = self._queries[account.query]
+        known.since_s = now_s if known.since_s is None else known.since_s
         count = account.offered.per_window(now_s)
         account.agreed.learn(count, elapsed)
         self._value(account, self._count(account.query), now_s)
@@ -217,7 +221,7 @@ class SiteShares:
         if stream.lateness > _LATE:
             if self._alone(stream, now_s):
                 stream.own_limit()
-            else:
+            elif not self._futile(now_s):
                 stream.relax()
                 less = max(0.7, math.sqrt(0.85 / stream.lateness))
                 self.trim = max(_TRIM_LEAST, self.trim * less)
@@ -226,19 +230,31 @@ class SiteShares:
             stream.relax()
         self._balance(stream, now_s)
 
+    def _futile(self, now_s: float) -> bool:
+        """Whether fixed prices alone leave rows no more than their least share: fewer would not help."""
+        planned = self.settings.cores * self.settings.headroom
+        fixed = sum(stream.fixed_per_second for stream in self._running(now_s))
+        return self.settings.rows_per_s is None and planned - fixed <= _FOR_ROWS * planned
+
     def _balance(self, stream: StreamCost, now_s: float) -> None:
         """Follow what the cores were really used for: the prices of rows are estimates."""
         running = self._running(now_s)
         planned = self.settings.cores * self.settings.headroom
+        if self.settings.rows_per_s is not None:
+            planned = math.inf  # what the cores are used for is not the question
         used = sum(s.usage for s in running)
         on_rows = sum(s.usage_on_rows for s in running)
         held_up = [s for s in running if s.lateness >= _EARLY]
-        if used > _OVER * planned and on_rows >= _BLAMED * used:
-            self.trim *= max(0.85, math.sqrt(planned / used))
+        # Rows that have no more than their least share are not what it is.
+        blamed = on_rows >= max(_BLAMED * used, _FOR_ROWS * planned)
+        if used > _OVER * planned and blamed and not self._futile(now_s):
+            # Each stream's batch has its word, and the cores are used by all of them.
+            self.trim *= max(0.85, math.sqrt(planned / used)) ** (1.0 / len(running))
         elif all(self._alone(s, now_s) for s in held_up):
             spare = self.overloaded and used < _UNDER * planned
             most = _TRIM_MOST if spare else max(1.0, self.trim)
-            self.trim = min(most, self.trim * _TRIM_STEP ** min(2.0, stream.interval_s))
+            step = _TRIM_STEP ** min(4.0, stream.interval_s)
+            self.trim = min(most, self.trim * step ** (1.0 / len(running)))
         self.trim = max(_TRIM_LEAST, self.trim)
 
     def _alone(self, stream: StreamCost, now_s: float) -> bool:
@@ -333,7 +349,9 @@ class SiteShares:
         return [stream for stream in self.streams.values() if not stream.silent(now_s)]
 
     def capacity(self, now_s: float) -> float:
-        """Task seconds a second that are there for rows."""
+        """Task seconds a second that are there for rows; or rows, where capacity is given so."""
+        if self.settings.rows_per_s is not None:
+            return self.settings.rows_per_s * min(1.0, self.trim)
         planned = self.settings.cores * self.settings.headroom * self.trim
         fixed = sum(stream.fixed_per_second for stream in self._running(now_s))
         return max(_FOR_ROWS * planned, planned - fixed)
@@ -382,9 +400,10 @@ class SiteShares:
                 arrived = gate.offered.per_second(now_s)
                 sic = gate.brought.per_second(now_s) / arrived if arrived > 0 else 0.0
             names.append(name)
-            offers.append(Offer(gate.query, gate.derived, tuples, sic, stream.per_row_s))
+            cost = stream.per_row_s if self.settings.rows_per_s is None else 1.0
+            offers.append(Offer(gate.query, gate.derived, tuples, sic, cost))
         reported: dict[Hashable, float] = {
-            query: view.sic if view.told_by != "site" else math.nan for query, view in views.items()
+            query: self._reported(query, view, now_s) for query, view in views.items()
         }
         capacity = self.capacity(now_s) * interval
         offered = sum(o.tuples * o.cost for o in offers)
@@ -397,7 +416,35 @@ class SiteShares:
         for _ in range(min(elapsed, _CAUGHT_UP)):
             kept = self._shedder.keep(offers, capacity, reported)
         for name, offer, share in zip(names, offers, kept, strict=True):
-            self._grant(self.gates[name], share * offer.tuples / interval, elapsed, now_s)
+            gate = self.gates[name]
+            if gate.derived and share >= 1.0:
+                # All of them, however many come: they are few, and come in lumps.
+                gate.grants.clear()
+                gate.rate, gate.quota = 1.0, None
+            else:
+                self._grant(gate, share * offer.tuples / interval, elapsed, now_s)
+
+    def _reported(self, query: str, view: QueryView, now_s: float) -> float:
+        """The query's SIC as the shedder hears it: what all sites accept, times what reaches the result.
+
+        The result's own SIC (section 6) comes windows and hops late, minutes where batches are long, and
+        all that time a query is taken for poorer or richer than it is. What sites accept they know at
+        once. Derived rows are not shed, so what reaches the result of it changes slowly, if at all.
+        """
+        known, told = self._queries[query], self._told.get(query)
+        measured = view.sic if view.told_by != "site" else math.nan
+        accepted = None
+        if told is not None and now_s - told.heard_s <= self.settings.stale_s:
+            accepted = told.accepted
+        if accepted is None and view.share >= 1.0:
+            accepted = view.accepted
+        if accepted is None:
+            return measured
+        settled = known.since_s is not None and now_s - known.since_s > _SETTLED * self.settings.stw_s
+        if settled and accepted > 0.0 and not math.isnan(measured):
+            step = self.settings.interval_s / (_PATIENCE * self.settings.stw_s)
+            known.passes += step * (min(1.0, measured / accepted) - known.passes)
+        return accepted * known.passes
 
     def _grant(self, gate: GateShare, granted: float, elapsed: int, now_s: float) -> None:
         """So many rows a second from this decision; a batch gets the mean of those it collects over.
@@ -463,6 +510,8 @@ class SiteShares:
 
         Where a stream has derived rows and a source's, the source gets what the derived rows leave.
         """
+        if self.settings.rows_per_s is not None:
+            return math.inf
         stream = self.streams[gate.stream]
         most = stream.most_rows(self.settings.cores) / stream.collects_s(now_s)
         rows = {True: 0.0, False: 0.0}

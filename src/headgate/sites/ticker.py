@@ -112,7 +112,7 @@ class Exchange:
     def _take(self, reply: Reply) -> None:
         now = self._clock()
         told = {
-            query: Told(word.sic, max(1, word.sources), now - (word.age_s or 0.0))
+            query: Told(word.sic, max(1, word.sources), now - (word.age_s or 0.0), word.accepted, now)
             for query, word in reply.queries.items()
         }
         with self._lock:

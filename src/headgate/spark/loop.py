@@ -96,7 +96,7 @@ class _Listener(StreamingQueryListener):
 
     def onQueryTerminated(self, event: Any) -> None:
         """A query ended: fetch what it reported last."""
-        self._loop.post(partial(self._loop.on_terminated, str(event.id)))
+        self._loop.post(partial(self._loop.on_terminated, str(event.id), str(event.runId)))
 
 
 class ControlLoop:
@@ -246,9 +246,12 @@ class ControlLoop:
             self._runs[(spec.name, query)] = spec.open(query)
         self._runs[(spec.name, query)].handle(report)
 
-    def on_terminated(self, query: str) -> None:
+    def on_terminated(self, query: str, run: str | None = None) -> None:
         """The last word of a query that ended."""
-        handle = self._queries.pop(query, None)
+        handle = self._queries.get(query)
+        if handle is not None and run is not None and str(handle.runId) != run:
+            return  # the end of an earlier run, told late: this one goes on
+        self._queries.pop(query, None)
         if handle is not None:
             self._read_recent(query, handle)
             self._over.append(str(handle.runId))

@@ -57,9 +57,12 @@ class Site:
         ``HEADGATE_TOKEN``.
     hold: the longest a batch of any of its streams may take; a gate may have its own.
     cores: how many cores the site's streams may use; by default what Spark has.
+    rows_per_s: the capacity in rows a second instead, whatever they cost: for a site whose limit is not
+        its own cores (a store behind it, a contract).
     stw: the source time window over which SIC is counted; ten times the delay from source to result
         or more. By default ten times `hold`, 10 seconds at least.
-    delay: how long accepted rows take to show in the result's SIC, roughly; half or twice does no harm.
+    delay: how long it takes until what is accepted here shows in what coordinators say, roughly: a batch
+        and an exchange. Half or twice the truth does no harm.
     shedding: ``"mirror"``, or ``"balance-sic"`` and ``"random"`` as published, to compare.
     """
 
@@ -78,6 +81,7 @@ class Site:
         stw: Duration | None = None,
         delay: Duration | None = None,
         headroom: float = 0.85,
+        rows_per_s: float | None = None,
         shedding: str = "mirror",
         seed: int = 0,
     ) -> None:
@@ -96,9 +100,10 @@ class Site:
             cores=float(_cores(spark)) if cores is None else _number("cores", cores),
             stw_s=max(10.0, 10.0 * hold_s) if stw is None else seconds(stw, "stw"),
             interval_s=1.0 if stw is None else min(1.0, seconds(stw, "stw")),
-            delay_s=2.0 * hold_s + 1.0 if delay is None else seconds(delay, "delay"),
+            delay_s=1.5 * hold_s + 1.0 if delay is None else seconds(delay, "delay"),
             hold_s=hold_s,
             headroom=headroom,
+            rows_per_s=rows_per_s,
             shedding=shedding,
             stale_s=max(10.0, 5.0 * hold_s),
             seed=seed,
@@ -241,7 +246,7 @@ class Site:
                 self._shares.enter(
                     name, query=query, source=source, hold_s=hold_s, agreed=agreed, start=start
                 )
-                opening = self._shares.gates[name].rate
+                opening = max(floor, self._shares.gates[name].rate)
             try:
                 return replace(build, start=opening).apply(frame)
             except Exception:

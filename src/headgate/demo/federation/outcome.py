@@ -109,7 +109,7 @@ def _zero(value: float) -> float:
 
 
 def _optimum(plan: Federation, folder: Path) -> dict[str, float] | None:
-    """Max-min SIC for the load, costs and capacity that the sites last had, by linear programme."""
+    """Max-min SIC for the load that the sites last had, by linear programme."""
     try:
         import scipy  # noqa: F401  (says so if it is missing)
 
@@ -121,16 +121,14 @@ def _optimum(plan: Federation, folder: Path) -> dict[str, float] | None:
         status = read_json(folder / site / "sites" / site / "status.json")
         if status is None:
             return None
-        costs = {name: stream["per_row_s"] for name, stream in status["streams"].items()}
-        left = float(status["capacity"])
+        left = plan.capacity[site]
         for gate in status["gates"].values():
-            cost = costs.get(gate["stream"]) or 0.0
             if gate["source"] is None:
-                left -= cost * gate["rows_per_s"]
+                left -= gate["rows_per_s"]
                 continue
             query.append(plan.queries.index(gate["query"]))
             node.append(number)
-            load.append(max(1e-9, cost * gate["rows_per_s"]))
+            load.append(max(1e-9, gate["rows_per_s"]))
             sic.append(1.0 / len(plan.of_query(gate["query"])))
         capacity.append(max(1e-6, left))
     fluid = Fluid(np.array(query), np.array(node), np.array(load), np.array(sic), np.array(capacity))

@@ -20,10 +20,6 @@ from headgate.store.folder import read_json, write_json
 
 __all__ = ["FederationFailed", "Run", "Watcher"]
 
-#: A site plans with this share of its cores (the default of hg.Site).
-_HEADROOM = 0.85
-#: Cores that a site's streams may need besides rows, where the warm-up says more.
-_MOST_FIXED = 0.5
 #: How long three Sparks may take to start on a slow machine.
 _START_S = 240.0
 #: How long a site may take to stop its streams.
@@ -64,11 +60,11 @@ class Run:
     plan: Federation
     folder: Path
     sheddings: Sequence[str] = ("random", "balance-sic", "mirror")
-    seconds: float = 220.0
+    seconds: float = 260.0
     #: Before the turns, for compiling and for starting workers; nothing of it counts.
-    warm_up_s: float = 90.0
+    warm_up_s: float = 60.0
     #: What a turn's figures leave out at its beginning.
-    settle_s: float = 110.0
+    settle_s: float = 150.0
     #: Kafka's servers for the links; None for files.
     kafka: str | None = None
     memory: str = "1g"
@@ -95,26 +91,13 @@ class Run:
         with self._sites() as sites:
             self._wait(sites, "ready/{}.json", _START_S)
             turns = [("mirror", self.warm_up_s), *((name, self.seconds) for name in self.sheddings)]
-            cores = {site: 2.0 * self.plan.row_cores[site] for site in self.plan.sites}
             for number, (shedding, seconds) in enumerate(turns):
                 watcher.turn("warming up" if number == 0 else shedding, seconds)
-                folder = self._turn(number, shedding, seconds, cores, sites, watcher)
-                if number == 0:
-                    cores = self._cores(folder)
-                    watcher.note(f"cores: {', '.join(f'{s} {c:.2f}' for s, c in cores.items())}")
-                else:
+                folder = self._turn(number, shedding, seconds, sites, watcher)
+                if number:
                     found[shedding] = read_outcome(self.plan, folder, shedding, self.settle_s)
             write_json(self.folder / "turns" / f"{len(turns)}.json", {"last": True})
             self._ended(sites)
-        return found
-
-    def _cores(self, folder: Path) -> dict[str, float]:
-        """What a site needs for its rows to have what the plan gives them, by the warm-up's figures."""
-        found = {}
-        for site in self.plan.sites:
-            status = read_json(folder / site / "sites" / site / "status.json")
-            fixed = sum(stream["fixed_cores"] for stream in status["streams"].values())
-            found[site] = (self.plan.row_cores[site] + min(fixed, _MOST_FIXED)) / _HEADROOM
         return found
 
     def _settings(self) -> dict[str, str]:
@@ -132,7 +115,6 @@ class Run:
         number: int,
         shedding: str,
         seconds: float,
-        cores: dict[str, float],
         sites: dict[str, subprocess.Popen[bytes]],
         watcher: Watcher,
     ) -> Path:
@@ -147,7 +129,6 @@ class Run:
                     "over": str(folder / "over.json"),
                     "folder": str(folder),
                     "coordinator": url,
-                    "cores": cores,
                     "kafka": self.kafka,
                 },
             )

@@ -40,9 +40,9 @@ class SiteOfDemo:
             control=self._folder / name,
             coordinator=turn["coordinator"],
             hold=plan.trigger_s,
-            cores=turn["cores"][name],
+            rows_per_s=plan.capacity[name],
             stw=plan.stw_s,
-            delay=3.0 * plan.trigger_s,
+            delay=1.5 * plan.trigger_s,
             shedding=turn["shedding"],
             seed=plan.seed,
         )
