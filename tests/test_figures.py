@@ -29,9 +29,9 @@ METRICS = {
         "optimality_mended", "stream_rate", "fraction_1", "fraction_2",
     },
     "the": {
-        "error", "result_sic", "jain", "jain_instant", "jain_log_rates", "mean_sic", "min_sic",
-        "std_sic", "oscillation", "waste", "distance", "full_queries", "partial_queries",
-        "empty_queries",
+        "avg_error", "count_error", "max_error", "top_5_error", "cov_error", "avg_all_error",
+        "result_sic", "jain", "jain_instant", "jain_log_rates", "mean_sic", "min_sic", "std_sic",
+        "oscillation", "waste", "distance", "full_queries", "empty_queries",
     },
 }  # fmt: skip
 
