@@ -39,12 +39,17 @@ class TestInOverload:
         assert all(max(d for at, d in s.durations if at > 60) < 2.6 for s in site.streams)
 
     def test_a_long_trigger_gets_as_much_as_short_ones(self) -> None:
-        slow = Stream("slow", lambda t: 8000, trigger_s=5.0, hold_s=4.0)
-        others = [Stream(q, lambda t: 8000) for q in "xy"]
-        site = VirtualSite([slow, *others])
+        site = VirtualSite(
+            [
+                Stream("slow", lambda t: 8000, trigger_s=5.0, hold_s=4.0),
+                Stream("dear", lambda t: 3000, trigger_s=2.0, hold_s=2.0, per_row_s=4e-4),
+                Stream("fast", lambda t: 10_000),
+                Stream("small", lambda t: 2000),
+            ]
+        )
         site.run(240)
         sics = site.mean_sic(since=60)
-        assert max(sics.values()) / min(sics.values()) < 1.1
+        assert max(sics.values()) / min(sics.values()) < 1.15
 
     @pytest.mark.parametrize(("shedding", "fair"), [("balance-sic", 0.85), ("random", 0.98)])
     def test_the_published_shedders_run_on_the_same_path(self, shedding: str, fair: float) -> None:
@@ -211,7 +216,11 @@ class TestComingAndGoing:
         slow.fixed_wall_s = 60.0
         site.run(5)
         slow.fixed_wall_s = 0.2
-        site.run(150)
+        site.run(20)
+        assert slow.keep < 0.1, "while it runs: half a million rows wait"
+        site.run(15)
+        assert slow.keep < 0.1
+        site.run(115)
         after = next(i for i, (_, d) in enumerate(slow.durations) if d > 60.0) + 1
         assert slow.durations[after][1] < 3.0, "1.2 million rows waited"
         assert site.inside(slow, since=120) > 0.9
