@@ -151,7 +151,7 @@ class TestExchange:
         client.fault = CoordinatorGone("nobody is there")
         with caplog.at_level(logging.WARNING, "headgate"):
             pauses = [exchange.once() for _ in range(8)]
-        assert pauses == [2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0, 30.0]
+        assert pauses == [2.0, 4.0, 8.0, 10.0, 10.0, 10.0, 10.0, 10.0]
         assert exchange.state == "gone"
         assert len(caplog.records) == 1, "said once, and not every time"
         assert shares.view("q", clock.now + 5).told_by == "coordinator"
@@ -238,7 +238,7 @@ class TestTicker:
     def test_a_restart_goes_on_from_the_status(self, tmp_path: Path, clock: Clock) -> None:
         shares = _shares()
         _feed(shares, clock.now, sic=0.3)
-        shares.trim = 0.4
+        shares._capacity.trim = 0.4
         _ticker(shares, tmp_path, clock).leave_status()
         again = SiteShares(SiteSettings("s", cores=2.0))
         _ticker(again, tmp_path, clock)

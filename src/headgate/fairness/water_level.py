@@ -33,6 +33,8 @@ Floats = npt.NDArray[np.float64]
 _FUZZ = 1e-9
 #: Newton needs some ten steps; halving the bracket instead, as a safeguard, at most this many.
 _STEPS = 100
+#: The last tuples are taken one by one, but no more than so many: some may cost next to nothing.
+_TURNS = 100_000
 #: After so many, as many tuples as there are queries may be left over for the end.
 _PATIENCE = 8
 
@@ -178,7 +180,9 @@ class _Rows:
                 return taken
         heap = list(zip(value.tolist(), self.query[row].tolist(), row.tolist(), strict=True))
         heapify(heap)
-        while heap and left >= least:
+        for _ in range(_TURNS):
+            if not heap or left < least:
+                break
             reached, number, at = heappop(heap)
             cost = 1.0 if self.cost is None else float(self.cost[at])
             if cost <= left:

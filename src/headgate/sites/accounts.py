@@ -86,6 +86,8 @@ class QueryShare:
     #: All sources of the query, here and elsewhere, where someone has said so.
     of: tuple[str, ...] | None = None
     results: Trailing | None = None
+    #: The stream that they come out of.
+    results_of: str = ""
     #: The share of what is accepted that reaches the result, and since when the query runs here.
     passes: float = 1.0
     since_s: float | None = None

@@ -39,7 +39,6 @@ from headgate.sites.protocol import (
 
 __all__ = ["CoordinatorClient", "fetch_json", "is_loopback"]
 
-_BLOCK = 1000
 #: A reply of 4,096 queries has some 0.6 MB.
 _MAX_REPLY = 8 << 20
 _log = logging.getLogger("headgate.sites")

@@ -75,16 +75,17 @@ class SiteShareController(Controller):
             return Budget(1.0, "idle", "this gate has left its site")
         keep = max(self._config.floor, shares.rate(name, now))
         view = shares.view(gate.query, now)
+        unit = "cores" if shares.settings.rows_per_s is None else "rows/s"
         why = (
             f"query {gate.query} at SIC {view.sic:.3f} ({view.told_by}), level {shares.level:.3f}, "
-            f"{shares.capacity(now):.2f} cores for rows"
+            f"{shares.capacity(now):.2f} {unit} for rows"
         )
         sic = None if gate.derived else gate.sic
         return Budget(keep, "idle" if keep >= 1.0 else "shedding", why, sic=sic)
 
     def snapshot(self) -> dict[str, Any]:
-        """Nothing: the site remembers."""
-        return {}
+        """Only that there was one: the site remembers, and a query's first batch is behind it."""
+        return {"gate": self._config.gate}
 
 
 def _alike(new: float | None, old: float | None) -> bool:

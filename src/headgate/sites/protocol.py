@@ -57,7 +57,6 @@ MAX_SOURCES = 4096
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _INCARNATION = re.compile(r"[0-9a-f]{32}")
-_QUERY_FIELDS = ("sources", "of", "root", "result_sic", "accepted_sic", "weight", "priority")
 _MAX_SEQ = 2**53  # JSON numbers are exact up to here in every language
 
 

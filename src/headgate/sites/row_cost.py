@@ -47,15 +47,19 @@ class RowCost:
     def __init__(self) -> None:
         self._seen: deque[tuple[float, float]] = deque(maxlen=_BATCHES)
         self._bound = math.inf
+        self._ratios: deque[float] = deque(maxlen=_BATCHES)
         self._per_row = 0.0
         self._fixed = 0.0
         self._told = False
 
     def add(self, rows: float, seconds: float, trust: float = 1.0) -> None:
         """Learn from a batch; a cold one (`trust` below 1) only says what rows cost at most."""
-        if rows > 0:
+        if rows > 0 and seconds > 0.0:
             first = not self.known
-            self._bound = min(self._bound * _GROWTH, max(seconds, 1e-9) / rows)
+            self._ratios.append(seconds / rows)
+            # The second least, once there are some: one report that lacks most of its time says nothing.
+            least = sorted(self._ratios)[1 if len(self._ratios) >= _PAIRS else 0]
+            self._bound = min(self._bound * _GROWTH, least)
             if first:
                 self._per_row = _FIRST * self._bound
         if trust >= 1.0 or not self.known:
@@ -93,6 +97,11 @@ class RowCost:
         return self._fixed
 
     @property
+    def surely_fixed_s(self) -> float:
+        """The same, as far as batches tell: nothing while all of it may be the rows'."""
+        return self._fixed if self._told else 0.0
+
+    @property
     def per_row_s(self) -> float:
         """Seconds for each row kept."""
         return self._per_row
@@ -107,10 +116,10 @@ class RowCost:
         return self._fixed + self._per_row * rows
 
     def rows_within(self, seconds: float) -> float:
-        """How many rows fit into that time; 0 where the fixed price alone is longer."""
+        """How many rows fit into that time; 0 where the fixed price alone is surely longer."""
         if not self.known:
             return math.inf
-        return max(0.0, seconds - self._fixed) / max(self._per_row, 1e-12)
+        return max(0.0, seconds - self.surely_fixed_s) / max(self.blamed_s, 1e-12)
 
     def snapshot(self) -> dict[str, Any]:
         """The state, as JSON."""

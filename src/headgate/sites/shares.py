@@ -6,9 +6,9 @@ application; its sources and its derived inputs come through gates; its capacity
 
 Where this departs from the paper:
 
-- *Capacity* is task time on the site's cores, not tuples: streams cost differently, and each has a price
-  that has nothing to do with rows (`StreamCost`). What the driver does between tasks nobody can count;
-  so the capacity is trimmed until every stream ends its batches within its target.
+- *Capacity* is task time on the site's cores, not tuples: streams cost differently, each has a price
+  that has nothing to do with rows (`StreamCost`), and plans are trimmed to what happens
+  (`SiteCapacity`).
 - *Counts* are rates over the time that batches collect (`Trailing`), and a source that sends more than
   was agreed does not earn more for it (`Agreed`).
 - *A query without a coordinator's word* is judged by what this site accepted of it.
@@ -19,13 +19,15 @@ No Spark and no thread here; clocks come in as arguments. Callers guard it with 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from typing import Any
 
 from headgate.errors import BadArgument
 from headgate.load import LoadSample
 from headgate.sites.accounts import GateShare, QueryShare, QueryView, Told, cleaned
 from headgate.sites.agreed import Agreed
+from headgate.sites.capacity import SiteCapacity
+from headgate.sites.protocol import QueryReport
 from headgate.sites.settings import SiteSettings
 from headgate.sites.shedders import Entitled, Offer, shedder
 from headgate.sites.streams import StreamCost
@@ -33,22 +35,12 @@ from headgate.sites.trailing import Trailing
 
 __all__ = ["GateShare", "QueryView", "SiteSettings", "SiteShares", "Told"]
 
-#: Capacity is trimmed when a batch takes more than this of its target, and grows again below the other.
-_LATE, _EARLY = 0.95, 0.75
-#: Cores are used too much or too little outside of these, as a share of what was planned; rows are to
-#: blame if they take at least so much of it.
-_OVER, _UNDER, _BLAMED = 1.05, 0.92, 0.2
-_TRIM_MOST = 4.0
-_TRIM_LEAST, _TRIM_STEP = 0.05, 1.04
 #: A decision that comes late stands for at most so many.
 _CAUGHT_UP = 20
+#: Derived rows are worth this at least.
+_NEXT_TO_NOTHING = 1e-9
 #: After so many windows results are compared with what was accepted, and over so many more.
 _SETTLED, _PATIENCE = 3.0, 5.0
-#: What rows get at least: where fixed prices alone are more than there is, shedding would not help.
-_FOR_ROWS = 0.25
-#: Others that use less than this share of the cores are not why a stream is late; beside one that has
-#: derived rows they are to have less. Nor are they where all together leave so much of the cores idle.
-_ALONE, _BESIDE_DERIVED, _IDLE = 0.2, 0.05, 0.6
 
 
 class SiteShares:
@@ -58,7 +50,7 @@ class SiteShares:
         self.settings = settings
         self.gates: dict[str, GateShare] = {}
         self.streams: dict[str, StreamCost] = {}
-        self.trim = 0.8
+        self._capacity = SiteCapacity(settings)
         self._queries: dict[str, QueryShare] = {}
         self._told: dict[str, Told] = {}
         self._shedder = shedder(settings.shedding, settings.mirror(), settings.seed)
@@ -80,24 +72,23 @@ class SiteShares:
         of: tuple[str, ...] | None = None,
     ) -> None:
         """A query of this site; the first call begins it, later ones change what they name."""
-        known = self._queries.setdefault(query, QueryShare())
-        if weight is not None:
-            if not 0 < weight < math.inf:
-                raise BadArgument(f"weight={weight!r}: a finite number above 0; 1 is usual")
-            known.weight = float(weight)
-        if priority is not None:
-            known.priority = int(priority)
-        if of is not None:
-            if known.of is not None and set(known.of) != set(of):
-                raise BadArgument(
-                    f"query {query!r} has the sources {', '.join(known.of)}, and now {', '.join(of)}: "
-                    "declare them once, all of them"
-                )
-            known.of = tuple(dict.fromkeys(of))
-        if known.of is not None:
-            for gate in self.gates.values():
-                if gate.query == query and gate.source is not None:
-                    self._require_source(query, gate.source)
+        known = self._queries.get(query) or QueryShare()
+        # A coordinator's rules, here at the call: what it would refuse is never reported.
+        QueryReport(
+            self.sources_of(query),
+            of=None if of is None else tuple(dict.fromkeys(of)),
+            weight=known.weight if weight is None else weight,
+            priority=known.priority if priority is None else priority,
+        )
+        if of is not None and known.of is not None and set(known.of) != set(of):
+            raise BadArgument(
+                f"query {query!r} has the sources {', '.join(known.of)}, and now {', '.join(of)}: "
+                "declare them once, all of them"
+            )
+        self._queries[query] = known
+        known.weight = known.weight if weight is None else float(weight)
+        known.priority = known.priority if priority is None else priority
+        known.of = known.of if of is None else tuple(dict.fromkeys(of))
 
     def _require_source(self, query: str, source: str) -> None:
         of = self._queries[query].of
@@ -137,7 +128,10 @@ class SiteShares:
             before.hold_s, before.agreed, before.start = hold, known, start
             return
         known.remember(self._usual.get(gate))
-        self.leave(gate)
+        if before is not None and before.query != query:
+            self.leave(gate)
+        else:
+            self.withdraw(gate)
         self.declare(query)
         self.gates[gate] = entered = GateShare(
             query, source, hold, known, start=start,
@@ -147,15 +141,20 @@ class SiteShares:
 
     def leave(self, gate: str) -> None:
         """A gate's stream ended: it is no load any more, and its query ends with its last gate."""
+        gone = self.withdraw(gate)
+        if gone is not None and not any(other.query == gone.query for other in self.gates.values()):
+            self._forget(gone.query)
+
+    def withdraw(self, gate: str) -> GateShare | None:
+        """The gate goes; what was declared of its query stays."""
         gone = self.gates.pop(gate, None)
         if gone is None:
-            return
+            return None
         if not any(other.stream == gone.stream for other in self.gates.values()):
             self.streams.pop(gone.stream, None)
         elif gone.stream in self.streams:
             self.streams[gone.stream].leave(gate)
-        if not any(other.query == gone.query for other in self.gates.values()):
-            self._forget(gone.query)
+        return gone
 
     def end(self, query: str) -> None:
         """The query ended here: its gates go, and its results are measured no more."""
@@ -194,16 +193,11 @@ class SiteShares:
         count = account.offered.per_window(now_s)
         account.agreed.learn(count, elapsed)
         self._value(account, self._count(account.query), now_s)
-        if stream.add(gate, sample, self.settings.cores / self._sharers(now_s), now_s):
-            self._trim(stream, now_s)
+        running = self._running(now_s)
+        if stream.add(gate, sample, self._capacity.each(running), now_s):
+            self._capacity.ended(stream, self._running(now_s), self.overloaded)
 
-    def _sharers(self, now_s: float) -> float:
-        """How many streams share the cores: four alike are four, one beside three small ones is one."""
-        usage = [stream.usage for stream in self._running(now_s) if stream.known]
-        squares = sum(used * used for used in usage)
-        return sum(usage) ** 2 / squares if squares > 0.0 else 1.0
-
-    def at_work(self, streams: Iterable[str], now_s: float) -> None:
+    def at_work(self, streams: Collection[str], now_s: float) -> None:
         """These streams are processing a batch just now: a long one is no silence."""
         busy = {name for name in streams if name in self.streams}
         for name in busy:
@@ -212,56 +206,9 @@ class SiteShares:
             if gate.stream in busy:
                 for trailing in (gate.offered, gate.accepted, gate.brought):
                     trailing.at_work(now_s)
-
-    def _trim(self, stream: StreamCost, now_s: float) -> None:
-        """Less capacity when a stream is late and rows are why; more while every stream is early.
-
-        Where the others leave the cores idle, less for them would not help: the limit is its own.
-        """
-        if stream.lateness > _LATE:
-            if self._alone(stream, now_s):
-                stream.own_limit()
-            elif not self._futile(now_s):
-                stream.relax()
-                less = max(0.7, math.sqrt(0.85 / stream.lateness))
-                self.trim = max(_TRIM_LEAST, self.trim * less)
-            return
-        if stream.lateness < _EARLY or not self._alone(stream, now_s):
-            stream.relax()
-        self._balance(stream, now_s)
-
-    def _futile(self, now_s: float) -> bool:
-        """Whether fixed prices alone leave rows no more than their least share: fewer would not help."""
-        planned = self.settings.cores * self.settings.headroom
-        fixed = sum(stream.fixed_per_second for stream in self._running(now_s))
-        return self.settings.rows_per_s is None and planned - fixed <= _FOR_ROWS * planned
-
-    def _balance(self, stream: StreamCost, now_s: float) -> None:
-        """Follow what the cores were really used for: the prices of rows are estimates."""
-        running = self._running(now_s)
-        planned = self.settings.cores * self.settings.headroom
-        if self.settings.rows_per_s is not None:
-            planned = math.inf  # what the cores are used for is not the question
-        used = sum(s.usage for s in running)
-        on_rows = sum(s.usage_on_rows for s in running)
-        held_up = [s for s in running if s.lateness >= _EARLY]
-        # Rows that have no more than their least share are not what it is.
-        blamed = on_rows >= max(_BLAMED * used, _FOR_ROWS * planned)
-        if used > _OVER * planned and blamed and not self._futile(now_s):
-            # Each stream's batch has its word, and the cores are used by all of them.
-            self.trim *= max(0.85, math.sqrt(planned / used)) ** (1.0 / len(running))
-        elif all(self._alone(s, now_s) for s in held_up):
-            spare = self.overloaded and used < _UNDER * planned
-            most = _TRIM_MOST if spare else max(1.0, self.trim)
-            step = _TRIM_STEP ** min(4.0, stream.interval_s)
-            self.trim = min(most, self.trim * step ** (1.0 / len(running)))
-        self.trim = max(_TRIM_LEAST, self.trim)
-
-    def _alone(self, stream: StreamCost, now_s: float) -> bool:
-        """Whether fewer rows of others would not help it: they have few, or cores are idle anyway."""
-        used = sum(s.usage for s in self._running(now_s) if s.known)
-        few = _ALONE if not stream.derived else _BESIDE_DERIVED
-        return used - stream.usage < few * self.settings.cores or used < _IDLE * self.settings.cores
+        for known in self._queries.values():
+            if known.results is not None and known.results_of in streams:
+                known.results.at_work(now_s)
 
     def results(self, query: str, sample: LoadSample, now_s: float) -> None:
         """Results of a query left this site, worth `sample.sic_arrived` together."""
@@ -270,6 +217,7 @@ class SiteShares:
             return  # it has ended here
         sample = cleaned(sample)
         usual = sample.interval_s or self.settings.hold_s
+        known.results_of = sample.stream
         known.results.add(sample.started_at, sample.sic_arrived, usual, now_s)
 
     def measures_results(self, query: str) -> bool:
@@ -295,6 +243,10 @@ class SiteShares:
     def sources_of(self, query: str) -> tuple[str, ...]:
         """The query's sources at this site."""
         return tuple(g.source for g in self.gates.values() if g.query == query and g.source is not None)
+
+    def weight(self, query: str) -> float:
+        """What the query may claim beside the others."""
+        return self._queries[query].weight
 
     def priority(self, query: str) -> int:
         """Who is served first."""
@@ -350,11 +302,12 @@ class SiteShares:
 
     def capacity(self, now_s: float) -> float:
         """Task seconds a second that are there for rows; or rows, where capacity is given so."""
-        if self.settings.rows_per_s is not None:
-            return self.settings.rows_per_s * min(1.0, self.trim)
-        planned = self.settings.cores * self.settings.headroom * self.trim
-        fixed = sum(stream.fixed_per_second for stream in self._running(now_s))
-        return max(_FOR_ROWS * planned, planned - fixed)
+        return self._capacity.for_rows(self._running(now_s))
+
+    @property
+    def trim(self) -> float:
+        """How far the capacity that was planned is trimmed to what really happens."""
+        return self._capacity.trim
 
     def lives(self, query: str, now_s: float) -> bool:
         """Whether the query has gates here that are new, or have had rows lately."""
@@ -399,6 +352,7 @@ class SiteShares:
             if gate.derived:
                 arrived = gate.offered.per_second(now_s)
                 sic = gate.brought.per_second(now_s) / arrived if arrived > 0 else 0.0
+                sic = max(sic, _NEXT_TO_NOTHING)  # worth 0 would be shed before any source
             names.append(name)
             cost = stream.per_row_s if self.settings.rows_per_s is None else 1.0
             offers.append(Offer(gate.query, gate.derived, tuples, sic, cost))
@@ -545,10 +499,7 @@ class SiteShares:
     def remember(self, value: Mapping[str, Any]) -> None:
         """Go on from `snapshot`; what belongs to a gate waits until the gate enters."""
         usual = {str(name): float(v) for name, v in dict(value["usual"]).items() if v is not None}
-        trim = float(value["trim"])
-        if not trim >= 0.0:
-            raise ValueError(f"trim is {trim!r}")
-        self.trim = min(1.0, max(_TRIM_LEAST, trim))
+        self._capacity.remember(float(value["trim"]))
         self._usual = usual
 
 

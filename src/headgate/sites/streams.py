@@ -15,6 +15,8 @@ __all__ = ["StreamCost"]
 _ON_ROWS = 0.2
 #: A stream that has not been heard of for so long, and for five of its batches, costs nothing.
 _SILENT_S = 15.0
+#: A batch that takes more than this of its time without any rows is not made good by fewer of them.
+_MOST_FIXED = 0.75
 #: How fast a stream's own limit is tried again, and how fast while batches take less than so much.
 _STEP, _LEAP, _EASY = 1.06, 1.25, 0.5
 #: A run's first batches pay for compiling and for starting workers: how far to believe them.
@@ -112,7 +114,10 @@ class StreamCost:
 
     def most_rows(self, cores: float) -> float:
         """The most rows of a batch that can be within the target, whatever the others do."""
-        return min(self._most, self._fit.rows_within(cores * self.hold_s))
+        whole = cores * self.hold_s
+        if self._fit.surely_fixed_s > _MOST_FIXED * whole:
+            return self._most  # late whatever its rows: fewer would not help
+        return min(self._most, self._fit.rows_within(whole))
 
     @property
     def usage(self) -> float:

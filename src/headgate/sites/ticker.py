@@ -1,12 +1,13 @@
 """What a site does by the clock: decide, exchange with coordinators, leave a status behind.
 
 Deciding never waits for the network: exchanges have a thread for each coordinator. One that is gone is
-asked again after a pause that doubles up to half a minute; the site goes on with what it knows itself
+asked again after a pause that doubles up to ten seconds; the site goes on with what it knows itself
 and takes up its coordinator's word again with the first answer.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -25,7 +26,8 @@ __all__ = ["Exchange", "Ticker"]
 
 log = logging.getLogger("headgate")
 
-_LONGEST_PAUSE_S = 30.0
+#: Shorter than a lease, so that nobody takes the site for gone when its coordinator is back.
+_LONGEST_PAUSE_S = 10.0
 
 
 class Client(Protocol):
@@ -59,6 +61,7 @@ class Exchange:
         self._pause = every_s
         self._said = ""
         self._refused: dict[str, str] = {}
+        self._unreported: dict[str, str] = {}
         #: What this coordinator was told of, and not yet that it has ended here.
         self._hosted: set[str] = set()
         self.state = "joining"
@@ -87,7 +90,7 @@ class Exchange:
             return max(error.retry_after_s or 0.0, self._pause)
         self._pause = self._every
         self._say("in touch", "")
-        self._take(reply)
+        self._take(reply, report)
         return self._every
 
     def _report(self) -> dict[str, QueryReport]:
@@ -98,18 +101,23 @@ class Exchange:
                 continue
             root = shares.measures_results(query)
             result = shares.result_sic(query, now)
-            found[query] = QueryReport(
-                sources=shares.sources_of(query),
-                of=shares.declared(query),
-                root=root,
-                result_sic=None if result is None else min(MAX_SIC, result),
-                accepted_sic=min(MAX_SIC, view.accepted),
-                weight=view.weight,
-                priority=shares.priority(query),
-            )
+            try:
+                found[query] = QueryReport(
+                    sources=shares.sources_of(query),
+                    of=shares.declared(query),
+                    root=root,
+                    result_sic=None if result is None else min(MAX_SIC, result),
+                    accepted_sic=min(MAX_SIC, view.accepted),
+                    weight=view.weight,
+                    priority=shares.priority(query),
+                )
+            except BadArgument as error:  # what is wrong with one query is not the others' affair
+                if self._unreported.get(query) != str(error):
+                    self._unreported[query] = str(error)
+                    log.warning("query %r cannot be reported: %s", query, error)
         return found
 
-    def _take(self, reply: Reply) -> None:
+    def _take(self, reply: Reply, sent: Mapping[str, QueryReport]) -> None:
         now = self._clock()
         told = {
             query: Told(word.sic, max(1, word.sources), now - (word.age_s or 0.0), word.accepted, now)
@@ -119,17 +127,29 @@ class Exchange:
             self.told_s = now
             self._shares.hear_coordinator(told)
             for query, word in reply.queries.items():
-                if query in self._shares.queries and not self._shares.measures_results(query):
+                if self._is_as_sent(query, sent):
                     self._shares.declare(query, weight=word.weight, priority=word.priority)
         for query, reason in reply.refused.items():
             if self._refused.get(query) != reason:
                 log.warning("query %r was refused by its coordinator: %s", query, reason)
         self._refused = dict(reply.refused)
 
+    def _is_as_sent(self, query: str, sent: Mapping[str, QueryReport]) -> bool:
+        """Whether a root elsewhere has the last word: nobody here has said otherwise in the meantime."""
+        shares, said = self._shares, sent.get(query)
+        if said is None or query not in shares.queries or shares.measures_results(query):
+            return False
+        return (said.weight, said.priority) == (shares.weight(query), shares.priority(query))
+
     @property
     def refused(self) -> dict[str, str]:
         """Queries that the coordinator does not take, and why."""
         return dict(self._refused)
+
+    @property
+    def said(self) -> str:
+        """Why the coordinator is gone, or refuses; empty while it answers."""
+        return self._said
 
     def _say(self, state: str, why: str) -> None:
         """Each change once: a coordinator may be gone for hours."""
@@ -202,7 +222,9 @@ class Ticker:
 
     def once(self) -> None:
         """One shedding interval."""
-        busy = list(self._at_work())
+        busy: list[str] = []
+        with contextlib.suppress(Exception):  # a stream may end while it is asked
+            busy = list(self._at_work())
         with self._lock:
             now = self._clock()
             self._shares.at_work(busy, now)
@@ -246,6 +268,7 @@ class Ticker:
                 "capacity": shares.capacity(now),
                 "trim": shares.trim,
                 "coordinator": [exchange.state for exchange in self._exchanges],
+                "coordinator_said": [exchange.said for exchange in self._exchanges],
                 "queries": {
                     query: {
                         "sic": _finite(view.sic),
@@ -256,7 +279,7 @@ class Ticker:
                         "sources": view.sources,
                         "root": shares.measures_results(query),
                         "refused": next(
-                            (e.refused[query] for e in self._exchanges if query in e.refused), None
+                            filter(None, (e.refused.get(query) for e in self._exchanges)), None
                         ),
                     }
                     for query, view in shares.views(now).items()

@@ -2,8 +2,8 @@
 
 The fragments of a query run at different sites, each its own Spark application. What one makes the next
 reads: as JSON, with the columns of the fragment's result, ``_sic`` among them. Kafka where there is a
-broker; a shared folder does where there is none. Both give each row once to a stream that restarts from
-its checkpoint.
+broker; a shared folder does where there is none. Files give each row once. Spark's Kafka sink may send
+the rows of a batch again that runs again; what they are worth is then counted twice in their window.
 
 The schema is given on the reading side, as nobody may have written yet; what does not fit it is null,
 and a row whose ``_sic`` is none counts as worth nothing (`headgate.spark.sic_column`).

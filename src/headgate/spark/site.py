@@ -66,7 +66,8 @@ class Site:
     shedding: ``"mirror"``, or ``"balance-sic"`` and ``"random"`` as published, to compare.
     """
 
-    _open: ClassVar[dict[tuple[str, str], weakref.ref[Site]]] = {}
+    #: Sites that are open: a site's threads run until it is stopped, so it is not to be forgotten.
+    _open: ClassVar[dict[tuple[str, str], Site]] = {}
 
     def __init__(
         self,
@@ -118,13 +119,12 @@ class Site:
         self._ticker = Ticker(
             self._shares, self._lock, self._folder, exchanges, at_work=partial(_at_work, spark)
         )
-        self._open[(str(self._control), name)] = weakref.ref(self)
+        self._open[(str(self._control), name)] = self
         self._ticker.start()
         atexit.register(self._at_exit, weakref.ref(self))
 
     def _claim(self) -> None:
-        held = self._open.get((str(self._control), self.name))
-        other = None if held is None else held()
+        other = self._open.get((str(self._control), self.name))
         if other is not None and not other.stopped:
             raise BadArgument(
                 f"site {self.name!r} is open in this process with this control folder: use that one, "
@@ -191,6 +191,8 @@ class Site:
         The rest is as with ``hg.gate``: how much is the site's answer, which rows is the policy's.
         """
         check_gate_name(name)
+        if name.endswith(".result"):
+            raise BadArgument(f"gate name {name!r}: names that end in '.result' are for results' meters")
         check_name("query", query)
         if source is not None:
             check_name("source", source)
@@ -252,7 +254,7 @@ class Site:
             except Exception:
                 if is_new:  # a source that never sends would count in |S| for good
                     with self._lock:
-                        self._shares.leave(name)
+                        self._shares.withdraw(name)
                 raise
 
         return apply
@@ -313,6 +315,7 @@ class Site:
         """The site ends; its gates keep their last plans. Stop the streams first."""
         if not self.stopped:
             self.stopped = True
+            self._open.pop((str(self._control), self.name), None)
             self._ticker.stop()
 
     def __enter__(self) -> Site:

@@ -11,6 +11,7 @@ Connect, another Spark), the answer is None and the caller does with durations.
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from typing import Any
 
@@ -21,8 +22,12 @@ from headgate.spark.session import is_connect
 
 __all__ = ["TaskTimes"]
 
+log = logging.getLogger("headgate")
+
 #: The store learns of a job's end beside the stream's own report: how long to wait for it, in steps.
 _WAITS, _WAIT_S = 5, 0.02
+#: After so many failures in a row nobody is asked any more.
+_PATIENCE = 10
 
 
 class TaskTimes:
@@ -30,6 +35,7 @@ class TaskTimes:
 
     def __init__(self, spark: SparkSession) -> None:
         self._context = None if is_connect(spark) else spark.sparkContext
+        self._failed = 0
         #: The latest job of each run that has been counted.
         self._counted: dict[str, int] = {}
         self._intervals: dict[str, float | None] = {}
@@ -39,22 +45,30 @@ class TaskTimes:
         if self._context is None:
             return None
         try:
-            return self._sum(run)
-        except Exception:  # another Spark inside: do without
-            self._context = None
+            found = self._sum(run)
+        except Exception as error:  # a job that is gone already, or another Spark inside
+            self._failed += 1
+            if self._failed == _PATIENCE:
+                log.warning(
+                    "Spark does not tell the task time of batches (%s): sites do with durations",
+                    str(error).strip().partition("\n")[0],
+                )
+                self._context = None
             return None
+        self._failed = 0
+        return found
 
     def forget(self, run: str) -> None:
         """The run is over."""
         self._counted.pop(run, None)
         self._intervals.pop(run, None)
 
-    def _sum(self, run: str) -> float:
+    def _sum(self, run: str) -> float | None:
         assert self._context is not None
         inside: Any = self._context._jsc.sc()
         tracker, store = inside.statusTracker(), inside.statusStore()
         counted = self._counted.get(run, -1)
-        total = 0.0
+        total, jobs = 0.0, 0
         # Newest first; only the new ones are fetched, each from the JVM.
         ids = tracker.getJobIdsForGroup(run)
         new = []
@@ -70,7 +84,9 @@ class TaskTimes:
                 with contextlib.suppress(Exception):  # a stage that was skipped has no attempt
                     total += store.lastStageAttempt(int(stage)).executorRunTime() / 1000.0
             self._counted[run] = number
-        return total
+            jobs += 1
+        # Nothing counted: another report took these jobs, or the store does not know them yet.
+        return total if jobs and total > 0.0 else None
 
     @staticmethod
     def _ended(store: Any, number: int) -> bool:

@@ -67,6 +67,9 @@ def read_outcome(plan: Federation, folder: Path, shedding: str, settle_s: float)
     }
     begin = min((lines[0]["at"] for lines in histories.values() if lines), default=0.0)
     end = max((lines[-1]["at"] for lines in histories.values() if lines), default=0.0)
+    over = folder / "over.json"
+    if over.exists():  # what comes after is the shutdown
+        end = min(end, over.stat().st_mtime)
     times = [float(t) for t in np.arange(0.0, max(1.0, end - begin), 1.0)]
     sic = {}
     for query in plan.queries:
