@@ -244,7 +244,7 @@ class Site:
             self._require_open()
             build.check_sic(frame)
             with self._lock:
-                is_new = name not in self._shares.gates
+                is_new, knew = name not in self._shares.gates, query in self._shares.queries
                 self._shares.enter(
                     name, query=query, source=source, hold_s=hold_s, agreed=agreed, start=start
                 )
@@ -255,6 +255,8 @@ class Site:
                 if is_new:  # a source that never sends would count in |S| for good
                     with self._lock:
                         self._shares.withdraw(name)
+                        if not knew:
+                            self._shares.end(query)
                 raise
 
         return apply
