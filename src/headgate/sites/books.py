@@ -1,0 +1,291 @@
+"""Who is at a site, and what came: the books that its decisions are made from.
+
+Queries, the gates that their rows come through, the streams that these are in, and what coordinators
+say. What a row is worth (themis-2016, Eq. 1) and what a query's SIC is (Eq. 4) follow from them.
+Departures: counts are rates over the time that batches collect (`Trailing`); a source that sends more
+than was agreed does not earn more for it (`Agreed`); and a query without a coordinator's word is judged
+by what this site accepted of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+
+from headgate.errors import BadArgument
+from headgate.load import LoadSample
+from headgate.sites.accounts import GateShare, QueryShare, QueryView, Told, cleaned
+from headgate.sites.agreed import Agreed
+from headgate.sites.protocol import QueryReport
+from headgate.sites.settings import SiteSettings
+from headgate.sites.streams import StreamCost
+from headgate.sites.trailing import Trailing
+
+__all__ = ["SiteBooks"]
+
+
+class SiteBooks:
+    """The site's account of its queries, gates and streams."""
+
+    def __init__(self, settings: SiteSettings) -> None:
+        self.settings = settings
+        self.gates: dict[str, GateShare] = {}
+        self.streams: dict[str, StreamCost] = {}
+        self._queries: dict[str, QueryShare] = {}
+        self._told: dict[str, Told] = {}
+        #: What gates usually had before a restart.
+        self._usual: dict[str, float] = {}
+
+    # Who is here.
+
+    def declare(
+        self,
+        query: str,
+        *,
+        weight: float | None = None,
+        priority: int | None = None,
+        of: tuple[str, ...] | None = None,
+    ) -> None:
+        """A query of this site; the first call begins it, later ones change what they name."""
+        known = self._queries.get(query) or QueryShare()
+        # A coordinator's rules, here at the call: what it would refuse is never reported.
+        QueryReport(
+            self.sources_of(query),
+            of=None if of is None else tuple(dict.fromkeys(of)),
+            weight=known.weight if weight is None else weight,
+            priority=known.priority if priority is None else priority,
+        )
+        if of is not None and known.of is not None and set(known.of) != set(of):
+            raise BadArgument(
+                f"query {query!r} has the sources {', '.join(known.of)}, and now {', '.join(of)}: "
+                "declare them once, all of them"
+            )
+        self._queries[query] = known
+        known.weight = known.weight if weight is None else float(weight)
+        known.priority = known.priority if priority is None else priority
+        known.of = known.of if of is None else tuple(dict.fromkeys(of))
+
+    def _require_source(self, query: str, source: str) -> None:
+        of = self._queries[query].of
+        if of is not None and source not in of:
+            raise BadArgument(
+                f"source {source!r} is not one of query {query!r}'s: {', '.join(of)}; correct the name, "
+                "or declare the query with all of its sources"
+            )
+
+    def enter(
+        self,
+        gate: str,
+        *,
+        query: str,
+        source: str | None,
+        hold_s: float | None = None,
+        agreed: float | None = None,
+        start: float | None = None,
+    ) -> GateShare:
+        """A gate of the site; one that was there before goes on."""
+        self.declare(query)
+        if source is not None:
+            self._require_source(query, source)
+        for name, other in self.gates.items():
+            if name != gate and source is not None and (other.query, other.source) == (query, source):
+                raise BadArgument(
+                    f"source {source!r} of query {query!r} already comes through gate {name!r}: give "
+                    "each source its own name"
+                )
+        hold = self.settings.hold_s if hold_s is None else hold_s
+        stw = self.settings.stw_s
+        limit = None if agreed is None else agreed * stw
+        known = Agreed(limit, 60.0 * stw)
+        before = self.gates.get(gate)
+        if before is not None and (before.query, before.source) == (query, source):
+            known.remember(before.agreed.usual)
+            before.hold_s, before.agreed, before.start = hold, known, start
+            return before
+        known.remember(self._usual.get(gate))
+        if before is not None and before.query != query:
+            self.leave(gate)
+        else:
+            self.withdraw(gate)
+        self.declare(query)
+        self.gates[gate] = entered = GateShare(
+            query, source, hold, known, start=start,
+            offered=Trailing(stw), accepted=Trailing(stw), brought=Trailing(stw),
+        )  # fmt: skip
+        return entered
+
+    def leave(self, gate: str) -> None:
+        """A gate's stream ended: it is no load any more, and its query ends with its last gate."""
+        gone = self.withdraw(gate)
+        if gone is not None and not any(other.query == gone.query for other in self.gates.values()):
+            self._forget(gone.query)
+
+    def withdraw(self, gate: str) -> GateShare | None:
+        """The gate goes; what was declared of its query stays."""
+        gone = self.gates.pop(gate, None)
+        if gone is None:
+            return None
+        if not any(other.stream == gone.stream for other in self.gates.values()):
+            self.streams.pop(gone.stream, None)
+        elif gone.stream in self.streams:
+            self.streams[gone.stream].leave(gate)
+        return gone
+
+    def end(self, query: str) -> None:
+        """The query ended here: its gates go, and its results are measured no more."""
+        for name in [name for name, gate in self.gates.items() if gate.query == query]:
+            self.leave(name)
+        self._forget(query)
+
+    def _forget(self, query: str) -> None:
+        self._queries.pop(query, None)
+        self._told.pop(query, None)
+
+    # What comes in.
+
+    def note(self, gate: str, sample: LoadSample, now_s: float) -> StreamCost:
+        """A batch of this gate is over; the stream that it was of."""
+        account = self.gates[gate]
+        stream = self.streams.get(sample.stream)
+        if stream is None:
+            stream = self.streams[sample.stream] = StreamCost(account.hold_s)
+        account.stream = sample.stream
+        stream.enter(gate, account.hold_s)
+        stream.derived = stream.derived or account.derived
+        usual = sample.interval_s or account.hold_s
+        elapsed = now_s - account.heard_s if account.batches else usual
+        account.arrivals.add(sample)
+        account.offered.add(sample.started_at, sample.arrived, usual, now_s)
+        account.accepted.add(sample.started_at, sample.sic_kept, usual, now_s)
+        account.brought.add(sample.started_at, sample.sic_arrived, usual, now_s)
+        account.batches += 1
+        account.heard_s = now_s
+        known = self._queries[account.query]
+        known.since_s = now_s if known.since_s is None else known.since_s
+        count = account.offered.per_window(now_s)
+        account.agreed.learn(count, elapsed)
+        self._value(account, self._count(account.query), now_s)
+        return stream
+
+    def at_work(self, streams: Collection[str], now_s: float) -> None:
+        """These streams are processing a batch just now: a long one is no silence."""
+        busy = {name for name in streams if name in self.streams}
+        for name in busy:
+            self.streams[name].at_work_s = now_s
+        for gate in self.gates.values():
+            if gate.stream in busy:
+                for trailing in (gate.offered, gate.accepted, gate.brought):
+                    trailing.at_work(now_s)
+        for known in self._queries.values():
+            if known.results is not None and known.results_of in streams:
+                known.results.at_work(now_s)
+
+    def results(self, query: str, sample: LoadSample, now_s: float) -> None:
+        """Results of a query left this site, worth `sample.sic_arrived` together."""
+        known = self._queries.get(query)
+        if known is None or known.results is None:
+            return  # it has ended here
+        sample = cleaned(sample)
+        usual = sample.interval_s or self.settings.hold_s
+        known.results_of = sample.stream
+        known.results.add(sample.started_at, sample.sic_arrived, usual, now_s)
+
+    def measures_results(self, query: str) -> bool:
+        """Whether this site is the query's root: results are measured here."""
+        known = self._queries.get(query)
+        return known is not None and known.results is not None
+
+    def will_measure(self, query: str) -> None:
+        """This site is the query's root."""
+        self.declare(query)
+        known = self._queries[query]
+        if known.results is None:
+            known.results = Trailing(self.settings.stw_s)
+
+    def hear_coordinator(self, told: Mapping[str, Told]) -> None:
+        """What coordinators said just now."""
+        for query, word in told.items():
+            if query in self._queries and (word.sic is None or 0.0 <= word.sic < math.inf):
+                self._told[query] = word
+
+    # What goes out.
+
+    def sources_of(self, query: str) -> tuple[str, ...]:
+        """The query's sources at this site."""
+        return tuple(g.source for g in self.gates.values() if g.query == query and g.source is not None)
+
+    def weight(self, query: str) -> float:
+        """What the query may claim beside the others."""
+        return self._queries[query].weight
+
+    def priority(self, query: str) -> int:
+        """Who is served first."""
+        return self._queries[query].priority
+
+    def declared(self, query: str) -> tuple[str, ...] | None:
+        """All sources of the query, where that was declared here."""
+        return self._queries[query].of
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """The queries of this site."""
+        return tuple(self._queries)
+
+    def _count(self, query: str) -> int:
+        """|S|: how many sources the whole query has."""
+        here = len(self.sources_of(query))
+        of = self._queries[query].of
+        told = self._told.get(query)
+        return max(1, here, len(of) if of is not None else 0, told.sources if told is not None else 0)
+
+    def accepted(self, query: str, now_s: float) -> float:
+        """Source SIC of the query that was accepted here in the last window."""
+        mine = (g for g in self.gates.values() if g.query == query and g.source is not None)
+        return sum(g.accepted.per_window(now_s) for g in mine)
+
+    def result_sic(self, query: str, now_s: float) -> float | None:
+        """The query's SIC as measured at its root, if that is here and a result has come."""
+        results = self._queries[query].results
+        return results.per_window(now_s) if results is not None and results.known else None
+
+    def view(self, query: str, now_s: float) -> QueryView:
+        """The query as this site sees it."""
+        known, total = self._queries[query], self._count(query)
+        share = min(1.0, len(self.sources_of(query)) / total)
+        accepted = self.accepted(query, now_s)
+        told = self._told.get(query)
+        measured = self.result_sic(query, now_s)
+        if told is not None and told.sic is not None and now_s - told.at_s <= self.settings.stale_s:
+            sic, told_by = told.sic, "coordinator"
+        elif measured is not None:
+            sic, told_by = measured, "result"
+        else:
+            sic, told_by = (accepted / share if share > 0 else math.nan), "site"
+        return QueryView(sic, told_by, accepted, share, known.weight, total)
+
+    def views(self, now_s: float) -> dict[str, QueryView]:
+        """All that live."""
+        return {query: self.view(query, now_s) for query in self._queries if self.lives(query, now_s)}
+
+    def _running(self, now_s: float) -> list[StreamCost]:
+        return [stream for stream in self.streams.values() if not stream.silent(now_s)]
+
+    def lives(self, query: str, now_s: float) -> bool:
+        """Whether the query has gates here that are new, or have had rows lately."""
+        mine = [gate for gate in self.gates.values() if gate.query == query]
+        return not mine or any(
+            not gate.batches or now_s - self._seen_s(gate) <= max(30.0, 3.0 * self.settings.stw_s)
+            for gate in mine
+        )
+
+    def _seen_s(self, gate: GateShare) -> float:
+        """When the gate was heard of, or its stream seen at work."""
+        stream = self.streams.get(gate.stream)
+        return gate.heard_s if stream is None else max(gate.heard_s, stream.at_work_s)
+
+    def _value(self, gate: GateShare, sources: int, now_s: float) -> None:
+        """What a row is worth (Eq. 1), with what was agreed as the most that counts."""
+        if gate.source is None:
+            return
+        count = min(gate.offered.per_window(now_s), gate.agreed.limit)
+        gate.sic = 1.0 / (count * sources) if count > 0 else 0.0

@@ -1,0 +1,290 @@
+"""A site's books: clocks that jump, hostile samples, queries and their sources, bad use."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headgate.errors import BadArgument
+from headgate.load import LoadSample
+from headgate.sites.shares import SiteSettings, SiteShares, Told
+from tests.sites.virtual_site import Stream, VirtualSite
+
+
+def _mixed() -> list[Stream]:
+    """Together four times what two cores can do; triggers, targets and prices differ."""
+    return [
+        Stream("a", lambda t: 20_000, trigger_s=1.0, per_row_s=1e-4),
+        Stream("b", lambda t: 5000, trigger_s=2.0, per_row_s=4e-4, hold_s=2.0),
+        Stream("c", lambda t: 10_000, trigger_s=0.5, per_row_s=2e-4, hold_s=0.8),
+    ]
+
+
+def _jain(values: list[float]) -> float:
+    return sum(values) ** 2 / (len(values) * sum(v * v for v in values))
+
+
+class TestClocks:
+    def test_a_wall_clock_that_jumps_a_day_forth_and_back(self) -> None:
+        site = VirtualSite([Stream("a", lambda t: 20_000), Stream("b", lambda t: 20_000)])
+        site.run(60)
+        before = site.kept_share(site.streams[0], since=30)
+        for jump in (86_400.0, -86_400.0):
+            site.wall_jump = jump
+            begun = site.now
+            site.run(40)
+            assert site.kept_share(site.streams[0], since=begun) == pytest.approx(before, rel=0.1)
+            assert site.inside(site.streams[0], since=begun) > 0.9
+
+    def test_a_clock_that_stands_still_decides_nothing_twice(self) -> None:
+        site = VirtualSite(_mixed())
+        site.run(60.5)
+        before = {name: gate.rate for name, gate in site.shares.gates.items()}
+        for _ in range(50):
+            site.shares.decide(site.now)
+        assert {name: gate.rate for name, gate in site.shares.gates.items()} == before
+
+    @pytest.mark.parametrize("every", [0.3, 1.4, 3.0])
+    def test_ticks_that_come_early_or_late_change_little(self, every: float) -> None:
+        def level(every: float) -> float:
+            site = VirtualSite(_mixed())
+            decide, last = site.shares.decide, 0.0
+
+            def seldom(now: float) -> None:
+                nonlocal last
+                if now - last >= every - 1e-6:
+                    last = now
+                    decide(now)
+
+            site.shares.decide = seldom  # type: ignore[assignment, method-assign]
+            site.run(120)
+            return sum(site.mean_sic(since=60).values()) / 3
+
+        assert level(every) == pytest.approx(level(1.0), rel=0.2)
+
+    def test_a_suspended_machine_catches_up_in_bounded_time(self) -> None:
+        site = VirtualSite(_mixed())
+        site.run(30)
+        site.now += 1e7
+        site.shares.decide(site.now)
+        site.run(60)
+        assert site.kept_share(site.streams[0], since=site.now - 30) > 0.05
+
+
+def _shares(**given_: object) -> SiteShares:
+    values = {"cores": 2.0} | given_
+    shares = SiteShares(SiteSettings("s", **values))  # type: ignore[arg-type]
+    shares.enter("g", query="q", source="s")
+    return shares
+
+
+def _sample(batch: int, **changed: object) -> LoadSample:
+    values: dict[str, object] = {
+        "started_at": float(batch), "duration_s": 0.5, "arrived": 1000, "kept": 1000, "stream": "one",
+        "work_s": 0.2, "interval_s": 1.0, "sic_kept": 0.1,
+    }  # fmt: skip
+    return LoadSample(batch, **(values | changed))  # type: ignore[arg-type]
+
+
+_ODD = st.sampled_from([math.nan, math.inf, -math.inf, -1.0, 0.0, 1e-300, 1e300, 0.5, 1000.0])
+
+
+class TestHostileSamples:
+    @given(
+        st.lists(
+            st.builds(
+                _sample,
+                st.integers(-1, 5),
+                started_at=_ODD.filter(lambda at: at != 1e-300),
+                duration_s=_ODD,
+                arrived=_ODD,
+                kept=_ODD,
+                work_s=st.none() | _ODD,
+                interval_s=st.none() | _ODD.filter(lambda every: every != 1000.0),
+                sic_kept=_ODD,
+                sic_arrived=_ODD,
+            ),
+            max_size=20,
+        )
+    )
+    @settings(max_examples=150, deadline=None)
+    def test_rates_stay_rates_and_it_recovers(self, samples: list[LoadSample]) -> None:
+        shares = _shares()
+        shares.enter("d", query="q", source=None)
+        now = 0.0
+        for number, sample in enumerate(samples):
+            now += 0.5
+            shares.hear("gd"[number % 2], sample, now)
+            shares.decide(now)
+            for gate in "gd":
+                assert 0.0 <= shares.rate(gate, now) <= 1.0
+            assert 0.0 <= shares.gates["g"].sic < math.inf
+            view = shares.view("q", now)
+            assert 0.0 <= view.accepted < math.inf
+        for batch in range(100, 160):
+            now += 1.0
+            shares.hear("g", _sample(batch, started_at=1e6 + batch), now)
+            shares.hear("d", _sample(batch, started_at=1e6 + batch, sic_arrived=0.1), now)
+            shares.decide(now)
+        assert shares.gates["g"].sic == pytest.approx(1e-4, rel=0.01)
+        assert shares.rate("g", now) == 1.0
+
+    def test_a_gate_that_nobody_knows_is_passed_over(self) -> None:
+        shares = _shares()
+        shares.hear("nobody", _sample(0), 1.0)
+        shares.results("nobody", _sample(0), 1.0)
+        assert shares.streams == {}
+        assert shares.queries == ("q",)
+
+    def test_empty_batches_shed_nothing_and_do_not_divide_by_zero(self) -> None:
+        shares = _shares()
+        for batch in range(30):
+            shares.hear("g", _sample(batch, arrived=0, kept=0, sic_kept=0.0), float(batch))
+            shares.decide(float(batch))
+        assert shares.rate("g", 30.0) == 1.0
+        assert shares.gates["g"].sic == 0.0
+        assert shares.accepted("q", 30.0) == 0.0
+
+    def test_a_first_batch_says_what_a_row_is_worth_before_the_next_tick(self) -> None:
+        shares = _shares()
+        shares.hear("g", _sample(0, interval_s=2.0), 1.0)
+        assert shares.gates["g"].sic == pytest.approx(1 / 5000), "1000 in 2 s are 5000 in a window"
+
+
+class TestQueries:
+    def test_the_value_of_a_row_counts_the_sources_of_the_whole_query(self) -> None:
+        shares = _shares()
+        shares.declare("q", of=("s", "t", "elsewhere"))
+        shares.hear("g", _sample(0), 1.0)
+        assert shares.gates["g"].sic == pytest.approx(1 / (10_000 * 3))
+        shares.hear_coordinator({"q": Told(None, 5, 1.0)})
+        shares.hear("g", _sample(1), 2.0)
+        assert shares.gates["g"].sic == pytest.approx(1 / (10_000 * 5))
+        assert shares.view("q", 2.0).share == pytest.approx(0.2)
+
+    def test_who_says_how_a_query_fares(self) -> None:
+        shares = _shares(stale_s=10.0)
+        shares.will_measure("q")
+        for batch in range(12):
+            shares.hear("g", _sample(batch, sic_kept=0.03), float(batch))
+        assert shares.view("q", 11.0).told_by == "site"
+        assert shares.view("q", 11.0).sic == pytest.approx(0.3)
+        for batch in range(12):
+            shares.results("q", _sample(batch, sic_arrived=0.02), 11.0)
+        assert shares.view("q", 11.0).told_by == "result"
+        assert shares.view("q", 11.0).sic == pytest.approx(0.2)
+        shares.hear_coordinator({"q": Told(0.7, 2, 11.0), "other": Told(0.1, 1, 11.0)})
+        assert (shares.view("q", 12.0).told_by, shares.view("q", 12.0).sic) == ("coordinator", 0.7)
+        assert shares.view("q", 22.0).told_by == "result", "its word is stale"
+        assert "other" not in shares.queries
+
+    @pytest.mark.parametrize("sic", [math.nan, -0.1, math.inf])
+    def test_a_coordinator_that_says_what_is_no_sic_is_not_believed(self, sic: float) -> None:
+        shares = _shares()
+        shares.hear_coordinator({"q": Told(sic, 1, 0.0)})
+        assert shares.view("q", 0.0).told_by == "site"
+
+    def test_a_query_that_others_serve_well_gets_less_here(self) -> None:
+        """Half of `far` is elsewhere, and its coordinator says that it fares well."""
+
+        def kept(told: float) -> float:
+            site = VirtualSite([Stream(q, lambda t: 20_000) for q in ("far", "near", "nearer")])
+            decide = site.shares.decide
+
+            def heard(now: float) -> None:
+                site.shares.hear_coordinator({"far": Told(told, 2, now)})
+                decide(now)
+
+            site.shares.decide = heard  # type: ignore[assignment, method-assign]
+            site.run(60)
+            return site.kept_share(site.streams[0], since=30)
+
+        assert kept(0.9) < 0.05
+        assert kept(0.05) > 0.4
+
+    def test_a_query_that_has_ended_is_forgotten(self) -> None:
+        shares = _shares()
+        shares.enter("h", query="q", source="t")
+        shares.will_measure("r")
+        shares.hear("g", _sample(0), 1.0)
+        shares.leave("g")
+        assert shares.queries == ("q", "r")
+        shares.end("q")
+        shares.end("r")
+        shares.end("never was")
+        assert not shares.queries
+        assert not shares.gates
+        assert not shares.streams
+        shares.results("r", _sample(1), 2.0)
+        assert not shares.queries, "a late report does not bring it back"
+
+    def test_a_gate_that_changes_its_query_leaves_the_old_one(self) -> None:
+        shares = _shares()
+        shares.enter("g", query="other", source="s")
+        assert shares.queries == ("other",)
+
+    def test_a_gate_that_enters_again_goes_on(self) -> None:
+        shares = _shares()
+        for batch in range(100):
+            shares.hear("g", _sample(batch), float(batch))
+        usual = shares.gates["g"].agreed.usual
+        shares.enter("g", query="q", source="s", hold_s=7.0)
+        assert shares.gates["g"].agreed.usual == usual, "a restart is no way to become a new source"
+        assert shares.gates["g"].hold_s == 7.0
+        assert shares.gates["g"].batches == 100
+
+    def test_a_stream_with_a_new_checkpoint_replaces_the_old_one(self) -> None:
+        shares = _shares()
+        for batch in range(5):
+            shares.hear("g", _sample(batch), float(batch))
+        for batch in range(60):
+            shares.hear("g", _sample(batch, stream="two", started_at=5.0 + batch), 5.0 + batch)
+            shares.decide(5.0 + batch)
+        assert set(shares.streams) == {"two"}
+
+
+class TestBadUse:
+    def test_one_source_twice(self) -> None:
+        with pytest.raises(BadArgument, match="already comes through gate 'g'"):
+            _shares().enter("h", query="q", source="s")
+
+    def test_an_unknown_source(self) -> None:
+        shares = _shares()
+        shares.declare("q", of=("s", "t"))
+        with pytest.raises(BadArgument, match="source 'u' is not one of"):
+            shares.enter("h", query="q", source="u")
+        assert set(shares.gates) == {"g"}
+        with pytest.raises(BadArgument, match="declare them once"):
+            shares.declare("q", of=("s", "x"))
+
+    @pytest.mark.parametrize("weight", [0.0, -1.0, math.nan, math.inf])
+    def test_a_weight_that_is_none(self, weight: float) -> None:
+        with pytest.raises(BadArgument, match="weight"):
+            _shares().declare("q", weight=weight)
+
+    @pytest.mark.parametrize(
+        "changed",
+        [
+            {"cores": 0.0}, {"cores": math.nan}, {"stw_s": -1.0}, {"stw_s": math.inf},
+            {"hold_s": 0.0}, {"headroom": 0.0}, {"headroom": 1.5}, {"headroom": "all"},
+            {"interval_s": 20.0}, {"delay_s": -1.0}, {"shedding": "best"}, {"stale_s": 0.0},
+        ],
+        ids=str,
+    )  # fmt: skip
+    def test_settings_that_cannot_be(self, changed: dict[str, object]) -> None:
+        with pytest.raises(BadArgument):
+            SiteSettings("s", **({"cores": 2.0} | changed))  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize(
+        "value",
+        [{}, {"trim": 1.0}, {"usual": {}}, {"usual": [1], "trim": 1}, {"usual": {}, "trim": math.nan}],
+        ids=str,
+    )
+    def test_a_snapshot_that_is_none_changes_nothing(self, value: dict[str, object]) -> None:
+        shares = _shares()
+        with pytest.raises((KeyError, TypeError, ValueError)):
+            shares.remember(value)
+        assert shares.trim == 0.8
