@@ -27,7 +27,6 @@ Floats = npt.NDArray[np.float64]
 _PARTS = 1000.0
 #: The published shedders keep or shed whole batches: so many of each gate in an interval.
 _BATCHES = 100
-_AGAIN = 1.0 / _BATCHES
 
 SHEDDERS = ("mirror", "balance-sic", "random")
 
@@ -132,7 +131,7 @@ class _Batches:
         total = float((amounts * costs).sum())
         if total <= capacity:
             return [1.0] * len(offers)
-        sizes = np.maximum(1, np.repeat(np.round(amounts * _AGAIN), _BATCHES)).astype(np.int64)
+        sizes = np.maximum(1, np.repeat(np.round(amounts / _BATCHES), _BATCHES)).astype(np.int64)
         tuples = capacity / (total / max(1e-12, float(amounts.sum())))
         if isinstance(self._rule, RandomShedding):
             kept = self._rule.keep(sizes, tuples, self._random)

@@ -32,7 +32,7 @@ from headgate.spark.sic_column import SIC, require_sic
 __all__ = ["FileLink", "KafkaLink"]
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_TIMES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+_TIMESTAMPS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 
 
 def _checked(schema: str) -> str:
@@ -53,7 +53,7 @@ def _checked(schema: str) -> str:
 
 def _as_text(frame: DataFrame) -> DataFrame:
     require_sic(frame)
-    return frame.select(F.to_json(F.struct("*"), _TIMES).alias("value"))
+    return frame.select(F.to_json(F.struct("*"), _TIMESTAMPS).alias("value"))
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class FileLink:
     def read(self, spark: SparkSession) -> DataFrame:
         """The rows that came, as a stream."""
         lines = spark.readStream.format("text").load(str(self._folder()))
-        return lines.select(F.from_json("value", self.schema, _TIMES).alias("row")).select("row.*")
+        return lines.select(F.from_json("value", self.schema, _TIMESTAMPS).alias("row")).select("row.*")
 
 
 @dataclass(frozen=True)
@@ -126,5 +126,5 @@ class KafkaLink:
             }
         )
         text = F.col("value").cast("string")
-        parsed = reader.load().select(F.from_json(text, self.schema, _TIMES).alias("row"))
+        parsed = reader.load().select(F.from_json(text, self.schema, _TIMESTAMPS).alias("row"))
         return parsed.select("row.*")
