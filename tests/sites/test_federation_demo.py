@@ -133,5 +133,12 @@ class TestBadUse:
         assert shown.exit_code == 0, shown.output
         assert "top-routes" in shown.output
         assert "0.250" in shown.output
+        assert "0.50 of 2 cores" in shown.output
+        status |= {"rows_per_s": 650.0, "capacity": 650.0, "coordinator_said": ["no such site"]}
+        status["queries"] = {"top-routes": view | {"refused": "a source of another site"}}
+        (folder / "status.json").write_text(json.dumps(status))
+        shown = CliRunner().invoke(main, ["federation", "status", str(tmp_path)])
+        for said in ("650 rows/s", "no such site", "refused: a source of another site"):
+            assert said in shown.output
         read = CliRunner().invoke(main, ["federation", "status", str(tmp_path), "--json"])
         assert json.loads(read.output)["sites"][0]["site"] == "rome"

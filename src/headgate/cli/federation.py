@@ -222,7 +222,12 @@ def status(control: Path, as_json: bool) -> None:
         age = max(0.0, time.time() - value["at"])
         state = "sheds" if value["overloaded"] else "keeps all"
         touch = f", coordinator {value['coordinator'][0]}" if value["coordinator"] else ""
-        out.print(
-            f"{value['site']}: {state}, {value['capacity']:.2f} of {value['cores']:g} cores for rows"
-            f"{touch}; {age:.0f} s ago"
-        )
+        room = f"{value['capacity']:.2f} of {value['cores']:g} cores"
+        if value.get("rows_per_s") is not None:
+            room = f"{value['capacity']:g} rows/s"
+        out.print(f"{value['site']}: {state}, {room} for rows{touch}; {age:.0f} s ago", soft_wrap=True)
+        for reason in filter(None, value.get("coordinator_said", ())):
+            out.print(f"  the coordinator: {reason}", soft_wrap=True)
+        for query, view in value["queries"].items():
+            if view.get("refused"):
+                out.print(f"  {query} was refused: {view['refused']}", soft_wrap=True)

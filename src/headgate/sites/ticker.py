@@ -265,6 +265,7 @@ class Ticker:
                 "overloaded": shares.overloaded,
                 "level": _finite(shares.level),
                 "cores": shares.settings.cores,
+                "rows_per_s": shares.settings.rows_per_s,
                 "capacity": shares.capacity(now),
                 "trim": shares.trim,
                 "coordinator": [exchange.state for exchange in self._exchanges],
