@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from headgate.bench.themis_decision import run as decisions
 from headgate.bench.themis_deployments import DEPLOYMENTS
 from headgate.bench.themis_deployments import run as deployments
+from headgate.bench.themis_speed import run as speed
 from headgate.figures import build
 from headgate.figures.figure import Drawn
 from headgate.figures.themis_error import MADE, REAL, kendall, real_file, series, snapshots
@@ -169,3 +170,11 @@ def test_the_bench_of_decisions_compares_every_shedder() -> None:
     assert {row["shedder"] for row in rows} >= {RANDOM, BALANCE, MIRROR}
     assert 0 < found["ratios"]["share_of_interval"] < 1
     assert found["ratios"]["mirror_vs_published"] > 0
+
+
+def test_the_bench_of_the_simulator_times_every_shedder() -> None:
+    found = speed(quick=True)
+    assert found["bench"] == "themis-speed"
+    [rows] = found["context"]["tables"].values()
+    assert [row["shedder"] for row in rows] == [RANDOM, BALANCE, MIRROR]
+    assert found["ratios"]["least_faster_than_time"] == min(row["times"] for row in rows) > 0

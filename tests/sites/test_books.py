@@ -244,6 +244,36 @@ class TestQueries:
             shares.hear("g", _sample(batch, stream="two", started_at=5.0 + batch), 5.0 + batch)
             shares.decide(5.0 + batch)
         assert set(shares.streams) == {"two"}
+        assert not shares.gates["g"].runs_in.two
+
+    def test_a_gate_in_two_streams_counts_its_rows_once_and_says_so(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        alone, shares = _shares(), _shares()
+        for batch in range(40):
+            alone.hear("g", _sample(batch), float(batch))
+            shares.hear("g", _sample(batch), float(batch))
+            shares.hear("g", _sample(batch, stream="two"), float(batch))
+            shares.decide(float(batch))
+        assert shares.gates["g"].offered.per_window(40.0) == pytest.approx(
+            alone.gates["g"].offered.per_window(40.0), rel=0.1
+        )
+        assert len(shares.streams) == 2, "both take time"
+        said = [r.message for r in caplog.records if "two streams at once" in r.message]
+        assert said == [
+            "gate 'g' is in two streams at once, and only the rows of one count: give each stream a "
+            "gate and a query of its own, or write to both sinks in one foreachBatch"
+        ]
+
+    def test_results_in_two_streams_count_once(self, caplog: pytest.LogCaptureFixture) -> None:
+        shares = _shares()
+        shares.will_measure("q")
+        for batch in range(40):
+            shares.hear("g", _sample(batch), float(batch))
+            for stream in ("one", "two"):
+                shares.results("q", _sample(batch, stream=stream, sic_arrived=0.05), float(batch))
+        assert shares.result_sic("q", 40.0) == pytest.approx(0.5, rel=0.1), "of ten batches"
+        assert sum("the result of query 'q' is in two streams" in r.message for r in caplog.records) == 1
 
 
 class TestBadUse:
@@ -280,9 +310,13 @@ class TestBadUse:
 
     @pytest.mark.parametrize(
         "value",
-        [{}, {"trim": 1.0}, {"usual": {}}, {"usual": [1], "trim": 1}, {"usual": {}, "trim": math.nan}],
+        [
+            {}, {"trim": 1.0}, {"usual": {}}, {"usual": {}, "trim": 1.0},
+            {"usual": [1], "trim": 1, "prices": {}}, {"usual": {}, "trim": math.nan, "prices": {}},
+            {"usual": {}, "trim": 1.0, "prices": {"s": {"per_row": 1.0}}},
+        ],
         ids=str,
-    )
+    )  # fmt: skip
     def test_a_snapshot_that_is_none_changes_nothing(self, value: dict[str, object]) -> None:
         shares = _shares()
         with pytest.raises((KeyError, TypeError, ValueError)):

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from headgate.cli import main
-from headgate.demo.federation.outcome import Outcome, read_outcome
+from headgate.demo.federation.outcome import Outcome, goals, read_outcome
 from headgate.demo.federation.plan import FEDERATION, LINKS, Federation
 from headgate.demo.federation.run import Run
 from headgate.errors import BadArgument
@@ -92,6 +92,16 @@ class TestTheOutcome:
         found = Outcome("x", [0.0, 1.0], {"a": [math.nan, math.nan], "b": [0.5, 0.5]}, {}, 0.0)
         assert found.means == {"a": 0.0, "b": 0.5}
         assert found.to_json()["jain"] == pytest.approx(0.5)
+
+    def test_its_goals(self) -> None:
+        def outcome(**sic: float) -> Outcome:
+            return Outcome("x", [0.0], {name: [value] for name, value in sic.items()}, {}, 0.0)
+
+        fair, unfair = outcome(a=0.3, b=0.3), outcome(a=0.9, b=0.05)
+        assert [g.met for g in goals({"random": unfair, "mirror": fair})] == [True, True]
+        assert [g.met for g in goals({"random": fair, "mirror": unfair})] == [False, False]
+        assert [g.found for g in goals({"mirror": fair})] == [pytest.approx(1.0)]
+        assert goals({"random": fair, "balance-sic": fair}) == []
 
     def test_the_picture(self, tmp_path: Path) -> None:
         pytest.importorskip("matplotlib", reason="pictures need the extra plot")

@@ -233,6 +233,20 @@ class TestComingAndGoing:
         again.run(30)
         assert again.shares.gates["n"].agreed.limit < 1.1 * 1.25 * 50_000, "5000 a second, ten seconds"
 
+    def test_the_price_of_rows_outlasts_a_restart(self) -> None:
+        site = VirtualSite([Stream("a", lambda t: 40_000, gate="a")])
+        site.run(60)
+        [(name, stream)] = site.shares.streams.items()
+        learned = json.loads(json.dumps(site.shares.snapshot()))
+        again = VirtualSite([])
+        again.shares.remember(learned)
+        assert again.shares.snapshot()["prices"] == learned["prices"], "a second restart has it too"
+        again.join(Stream("a", lambda t: 40_000, gate="a"))
+        again.run(4)
+        assert again.shares.streams[name].per_row_s == pytest.approx(stream.per_row_s, rel=0.01), (
+            "after one batch, which by itself says half of it"
+        )
+
 
 class TestDerivedRows:
     def test_they_are_kept_before_any_source(self) -> None:

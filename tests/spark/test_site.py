@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import math
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -241,16 +243,19 @@ def test_the_task_time_of_a_batch_counts_once(spark, open_site, file_stream, ste
     run.add(_rows(0))
     times = TaskTimes(spark)
     key = str(run.query.runId)
-    first = times.since_last(key)
+    first = times.of_batch(key, 0)
     assert first is not None
     assert first > 0.0
-    assert times.since_last(key) is None, "nothing new is not nothing"
+    assert times.of_batch(key, 0) is None, "nothing new is not nothing"
     run.add(_rows(N))
-    second = times.since_last(key)
+    late = TaskTimes(spark)
+    assert late.of_batch(key, 0) == pytest.approx(first), "the next batch's jobs are its own"
+    second = late.of_batch(key, 1)
     assert second is not None
     assert second > 0.0
-    assert TaskTimes(spark).since_last(key) == pytest.approx(first + second)
-    assert times.since_last("no such run") is None
+    assert times.of_batch(key, 1) == pytest.approx(second)
+    assert times.of_batch(key, 2) is None
+    assert times.of_batch("no such run", 0) is None
     assert times.interval_s(key, run.query) is None, "as fast as it can"
 
 
@@ -330,6 +335,24 @@ class TestBadUse:
         site.stop()
         open_site()
         open_site("oslo")
+
+    def test_a_name_twice_in_two_processes(self, open_site, site: hg.Site) -> None:
+        held = site.folder / "running.lock"
+        site.stop()
+        code = (
+            "import sys; from pathlib import Path; from headgate.store.only_one import only_one\n"
+            "lock = only_one(Path(sys.argv[1]), 'taken'); print('has it', flush=True); sys.stdin.read()"
+        )
+        with subprocess.Popen(
+            [sys.executable, "-c", code, str(held)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        ) as other:  # fmt: skip
+            assert other.stdout is not None
+            assert other.stdout.readline() == "has it\n"
+            with pytest.raises(hg.ControlFolderError, match=r"running in another process.*another name"):
+                open_site()
+            other.kill()
+        open_site()
 
     @pytest.mark.parametrize("name", ["", "a b", "../up", "-x", 7, None, "x" * 65])
     def test_names(self, open_site, site: hg.Site, name: Any) -> None:

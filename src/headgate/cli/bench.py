@@ -29,6 +29,7 @@ def bench() -> None:
       headgate bench join-rules      which comparisons first: every rule, on a virtual CPU
       headgate bench themis-deployments   fairness of four shedders, in virtual time
       headgate bench themis-decision      how long a node takes to decide
+      headgate bench themis-speed         how much faster than time the simulator is
       headgate bench site            what a site's gate costs beside a uniform one; a noisy neighbour
     """
 
@@ -91,5 +92,6 @@ _benchmark(
     "themis-deployments", "How fair four shedders are, in virtual time.", "sim", "themis_deployments"
 )
 _benchmark("themis-decision", "How long a node takes to decide.", "sim", module="themis_decision")
+_benchmark("themis-speed", "How fast the simulator of federations is.", "sim", module="themis_speed")
 _benchmark("site", "What a site's gate costs, and what a noisy neighbour costs the others.")
 _benchmark("join-rules", "Which comparisons a join makes first, by rule.", "sim", module="join_rules")

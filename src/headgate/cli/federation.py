@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,8 +90,7 @@ def demo(
     """
     run_class: Any = late("headgate.demo.federation.run:Run", "spark")
     plan = late("headgate.demo.federation.plan:FEDERATION", "spark")
-    from dataclasses import replace
-
+    goals: Any = late("headgate.demo.federation.outcome:goals", "spark")
     folder = out / time.strftime("%Y%m%d-%H%M%S")
     run = run_class(
         replace(plan, burst_factor=bursts),
@@ -108,12 +108,15 @@ def demo(
         print_json(
             {
                 "turns": {name: outcome.to_json() for name, outcome in outcomes.items()},
+                "goals": [asdict(goal) for goal in goals(outcomes)],
                 "plot": picture,
                 "folder": str(folder),
             }
         )
         return
     table_console().print(_outcome_table(outcomes))
+    for goal in goals(outcomes):
+        click.echo(f"{goal.goal}: {goal.found:.3f}, {'met' if goal.met else 'MISSED'}")
     if picture:
         click.echo(f"The picture: {picture}")
     click.echo(f"What the sites did: {folder}")

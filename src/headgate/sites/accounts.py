@@ -11,7 +11,7 @@ from headgate.load import LoadSample
 from headgate.sites.agreed import Agreed
 from headgate.sites.trailing import Trailing
 
-__all__ = ["GateShare", "QueryShare", "QueryView", "Told", "cleaned"]
+__all__ = ["GateShare", "OneStream", "QueryShare", "QueryView", "Told", "cleaned"]
 
 #: No batch has so many rows, and none takes so long; Spark's clock ticks in milliseconds.
 _LARGEST, _TICK_S = 1e12, 1e-3
@@ -30,6 +30,32 @@ class Told:
     heard_s: float = -math.inf
 
 
+class OneStream:
+    """The stream that an account is kept of; a frame written to two sinks is two streams.
+
+    Both would bring every row, and count it twice. A stream that takes over from another is a restart
+    with a new checkpoint; one that reports again after another took over runs beside it.
+    """
+
+    def __init__(self) -> None:
+        self.name = ""
+        self._before: deque[str] = deque(maxlen=8)
+        #: Whether a second stream was found.
+        self.two = False
+
+    def counts(self, stream: str) -> bool:
+        """Whether a batch of this stream belongs into the account."""
+        if stream == self.name:
+            return True
+        if stream in self._before:
+            self.two = True
+            return False
+        if self.name:
+            self._before.append(self.name)
+        self.name = stream
+        return True
+
+
 @dataclass
 class GateShare:
     """One gate's account."""
@@ -39,7 +65,7 @@ class GateShare:
     source: str | None
     hold_s: float
     agreed: Agreed
-    stream: str = ""
+    runs_in: OneStream = field(default_factory=OneStream)
     arrivals: ArrivalForecast = field(default_factory=ArrivalForecast)
     offered: Trailing = field(default_factory=lambda: Trailing(10.0))
     accepted: Trailing = field(default_factory=lambda: Trailing(10.0))
@@ -55,6 +81,11 @@ class GateShare:
     sic: float = 0.0
     batches: int = 0
     heard_s: float = 0.0
+
+    @property
+    def stream(self) -> str:
+        """The stream that it is in; empty before its first batch."""
+        return self.runs_in.name
 
     @property
     def derived(self) -> bool:
@@ -87,7 +118,7 @@ class QueryShare:
     of: tuple[str, ...] | None = None
     results: Trailing | None = None
     #: The stream that they come out of.
-    results_of: str = ""
+    results_of: OneStream = field(default_factory=OneStream)
     #: The share of what is accepted that reaches the result, and since when the query runs here.
     passes: float = 1.0
     since_s: float | None = None

@@ -9,12 +9,14 @@ by what this site accepted of it.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from headgate.errors import BadArgument
 from headgate.load import LoadSample
-from headgate.sites.accounts import GateShare, QueryShare, QueryView, Told, cleaned
+from headgate.sites.accounts import GateShare, OneStream, QueryShare, QueryView, Told, cleaned
 from headgate.sites.agreed import Agreed
 from headgate.sites.protocol import QueryReport
 from headgate.sites.settings import SiteSettings
@@ -22,6 +24,8 @@ from headgate.sites.streams import StreamCost
 from headgate.sites.trailing import Trailing
 
 __all__ = ["SiteBooks"]
+
+log = logging.getLogger("headgate")
 
 
 class SiteBooks:
@@ -35,6 +39,8 @@ class SiteBooks:
         self._told: dict[str, Told] = {}
         #: What gates usually had before a restart.
         self._usual: dict[str, float] = {}
+        #: What the rows of streams cost before a restart.
+        self._prices: dict[str, Mapping[str, Any]] = {}
 
     # Who is here.
 
@@ -149,9 +155,12 @@ class SiteBooks:
         stream = self.streams.get(sample.stream)
         if stream is None:
             stream = self.streams[sample.stream] = StreamCost(account.hold_s)
-        account.stream = sample.stream
+            self._restore_prices(sample.stream)
+        counts = self._counts(account.runs_in, sample.stream, f"gate {gate!r}")
         stream.enter(gate, account.hold_s)
         stream.derived = stream.derived or account.derived
+        if not counts:
+            return stream  # its batches take their time of the cores, and bring nothing new
         usual = sample.interval_s or account.hold_s
         elapsed = now_s - account.heard_s if account.batches else usual
         account.arrivals.add(sample)
@@ -167,6 +176,23 @@ class SiteBooks:
         self._value(account, self._count(account.query), now_s)
         return stream
 
+    def _restore_prices(self, stream: str) -> None:
+        prices = self._prices.pop(stream, None)
+        if prices is not None:
+            self.streams[stream].restore(prices)
+
+    @staticmethod
+    def _counts(account: OneStream, stream: str, what: str) -> bool:
+        known = account.two
+        found = account.counts(stream)
+        if account.two and not known:
+            log.warning(
+                "%s is in two streams at once, and only the rows of one count: give each stream a gate "
+                "and a query of its own, or write to both sinks in one foreachBatch",
+                what,
+            )
+        return found
+
     def at_work(self, streams: Collection[str], now_s: float) -> None:
         """These streams are processing a batch just now: a long one is no silence."""
         busy = {name for name in streams if name in self.streams}
@@ -177,7 +203,7 @@ class SiteBooks:
                 for trailing in (gate.offered, gate.accepted, gate.brought):
                     trailing.at_work(now_s)
         for known in self._queries.values():
-            if known.results is not None and known.results_of in streams:
+            if known.results is not None and known.results_of.name in streams:
                 known.results.at_work(now_s)
 
     def results(self, query: str, sample: LoadSample, now_s: float) -> None:
@@ -187,7 +213,8 @@ class SiteBooks:
             return  # it has ended here
         sample = cleaned(sample)
         usual = sample.interval_s or self.settings.hold_s
-        known.results_of = sample.stream
+        if not self._counts(known.results_of, sample.stream, f"the result of query {query!r}"):
+            return
         known.results.add(sample.started_at, sample.sic_arrived, usual, now_s)
 
     def measures_results(self, query: str) -> bool:

@@ -16,6 +16,7 @@ from typing import IO
 
 from headgate.errors import ControlFolderError
 from headgate.store.folder import read_json, write_json
+from headgate.store.only_one import only_one
 
 __all__ = ["Incarnation"]
 
@@ -34,7 +35,10 @@ class Incarnation:
         if self._path is None:
             return
         try:
-            self._lock = _only_one(self._path, site)
+            # Two processes with one file would be one incarnation, and nobody would know them apart.
+            self._lock = only_one(
+                self._path.with_suffix(".lock"), _runs_already(site, self._path.parent)
+            )
             found = read_json(self._path)
         except OSError as error:
             raise _not_writable(self._path, error) from error
@@ -72,23 +76,11 @@ def _is_known(found: object) -> bool:
     )
 
 
-def _only_one(path: Path, site: str) -> IO[str]:
-    """Two processes with one file would be one incarnation, and nobody would know them apart."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = open(path.with_suffix(".lock"), "a+", encoding="utf-8")  # noqa: SIM115
-    try:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except ImportError:  # a system without it: the second process is not noticed there
-        pass
-    except BlockingIOError:
-        file.close()
-        raise ControlFolderError(
-            f"site {site!r} is running already with the folder {str(path.parent)!r}: stop that one, or "
-            "give this one another name"
-        ) from None
-    return file
+def _runs_already(site: str, folder: Path) -> str:
+    return (
+        f"site {site!r} is running already with the folder {str(folder)!r}: stop that one, or give this "
+        "one another name"
+    )
 
 
 def _not_writable(path: Path, error: OSError) -> OSError:

@@ -27,11 +27,14 @@ from headgate.sites.books import SiteBooks
 from headgate.sites.capacity import SiteCapacity
 from headgate.sites.settings import SiteSettings
 from headgate.sites.shedders import Entitled, Offer, shedder
+from headgate.sites.streams import StreamCost
 
 __all__ = ["GateShare", "QueryView", "SiteSettings", "SiteShares", "Told"]
 
 #: A decision that comes late stands for at most so many.
 _CAUGHT_UP = 20
+#: Of so many streams the prices are kept for a restart; those that run come first.
+_PRICES = 100
 #: Derived rows are worth this at least.
 _NEXT_TO_NOTHING = 1e-9
 #: After so many windows results are compared with what was accepted, and over so many more.
@@ -249,15 +252,24 @@ class SiteShares(SiteBooks):
 
     def snapshot(self) -> dict[str, Any]:
         """What was learned and outlasts a restart, as JSON."""
+        prices: dict[str, Mapping[str, Any]] = dict(self._prices)
+        prices |= {name: stream.snapshot() for name, stream in self.streams.items() if stream.known}
         return {
             "trim": self.trim,
             "usual": {name: gate.agreed.usual for name, gate in self.gates.items()},
+            "prices": dict(list(prices.items())[-_PRICES:]),
         }
 
     def remember(self, value: Mapping[str, Any]) -> None:
-        """Go on from `snapshot`; what belongs to a gate waits until the gate enters."""
+        """Go on from `snapshot`; what belongs to a gate or a stream waits until that comes."""
         usual = {str(name): float(v) for name, v in dict(value["usual"]).items() if v is not None}
+        prices: dict[str, Mapping[str, Any]] = {
+            str(name): dict(of) for name, of in dict(value["prices"]).items()
+        }
+        for of in prices.values():
+            StreamCost(self.settings.hold_s).restore(of)  # refuses what is no price
         self._capacity.remember(float(value["trim"]))
+        self._prices = prices
         self._usual = usual
 
 

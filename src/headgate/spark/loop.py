@@ -203,8 +203,8 @@ class ControlLoop:
         reports |= join_reports_in(progress)
         reports |= self._tallied(query, batch, progress)
         reports |= result_reports_in(progress)
-        if is_new:  # a report that is read again would take the task time of the batch after it
-            self._measure(query, str(progress["runId"]), reports)
+        if is_new:  # a report that is read again is not measured again
+            self._measure(query, str(progress["runId"]), batch, reports)
         for (gate, of), run in self._runs.items():
             if of == query and gate not in reports:
                 run.pass_over(batch)
@@ -216,7 +216,7 @@ class ControlLoop:
                 report = spec.complete(report, reports)
             self._do(f"gate {gate!r}", partial(self._handle, spec, query, report))
 
-    def _measure(self, query: str, run: str, reports: dict[str, Any]) -> None:
+    def _measure(self, query: str, run: str, batch: int, reports: dict[str, Any]) -> None:
         """Reports of a site's gates and results, with the batch's task time and its trigger."""
         asked = {
             name: report
@@ -225,7 +225,7 @@ class ControlLoop:
         }
         if not asked:
             return
-        work = self._times.since_last(run)
+        work = self._times.of_batch(run, batch)
         interval = self._times.interval_s(run, self._queries.get(query))
         for name, report in asked.items():
             sample = replace(report.sample, work_s=work, interval_s=interval)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import IO, Any, ClassVar
 
 from headgate.durations import Duration, seconds
 from headgate.errors import BadArgument, WrongKindOfFrame
@@ -39,6 +39,7 @@ from headgate.spark.loop import ControlLoop
 from headgate.spark.results import ResultSpec, metered
 from headgate.spark.sic_column import require_sic
 from headgate.store.folder import check_gate_name, open_control_folder
+from headgate.store.only_one import only_one
 
 __all__ = ["Site"]
 
@@ -95,7 +96,6 @@ class Site:
         self._spark = spark
         self._control = open_control_folder(control)
         self._folder = self._control / "sites" / name
-        self._claim()
         self.settings = SiteSettings(
             name=name,
             cores=float(_cores(spark)) if cores is None else _number("cores", cores),
@@ -111,11 +111,17 @@ class Site:
         )
         self._lock = threading.RLock()
         self._shares = SiteShares(self.settings)
+        claim = self._claim()
         exchanges = []
-        if coordinator is not None:
-            secret = os.environ.get("HEADGATE_TOKEN") if token is None else token
-            client = CoordinatorClient(coordinator, name, secret, folder=self._folder)
-            exchanges.append(Exchange(self._shares, self._lock, client, self.settings.interval_s))
+        try:
+            if coordinator is not None:
+                secret = os.environ.get("HEADGATE_TOKEN") if token is None else token
+                client = CoordinatorClient(coordinator, name, secret, folder=self._folder)
+                exchanges.append(Exchange(self._shares, self._lock, client, self.settings.interval_s))
+        except Exception:
+            claim.close()
+            raise
+        self._claimed = claim
         self._ticker = Ticker(
             self._shares, self._lock, self._folder, exchanges, at_work=partial(_at_work, spark)
         )
@@ -123,13 +129,19 @@ class Site:
         self._ticker.start()
         atexit.register(self._at_exit, weakref.ref(self))
 
-    def _claim(self) -> None:
+    def _claim(self) -> IO[str]:
+        """The name, for this process alone: two would write one status file."""
         other = self._open.get((str(self._control), self.name))
         if other is not None and not other.stopped:
             raise BadArgument(
                 f"site {self.name!r} is open in this process with this control folder: use that one, "
                 "call its stop() first, or give this site another name"
             )
+        return only_one(
+            self._folder / "running.lock",
+            f"site {self.name!r} is running in another process with control={str(self._control)!r}: "
+            "stop that one, or give this site another name",
+        )
 
     def query(
         self,
@@ -319,6 +331,7 @@ class Site:
             self.stopped = True
             self._open.pop((str(self._control), self.name), None)
             self._ticker.stop()
+            self._claimed.close()
 
     def __enter__(self) -> Site:
         return self

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import time
 from typing import Any
 
@@ -28,6 +29,8 @@ log = logging.getLogger("headgate")
 _WAITS, _WAIT_S = 5, 0.02
 #: After so many failures in a row nobody is asked any more.
 _PATIENCE = 10
+#: Where a job's description says which batch it is for.
+_BATCH = re.compile(r"\bbatch = (\d+)")
 
 
 class TaskTimes:
@@ -40,12 +43,12 @@ class TaskTimes:
         self._counted: dict[str, int] = {}
         self._intervals: dict[str, float | None] = {}
 
-    def since_last(self, run: str) -> float | None:
-        """Task seconds of the run's jobs that ended since it was last asked; None if unknown."""
+    def of_batch(self, run: str, batch: int) -> float | None:
+        """Task seconds of the run's jobs for this batch, each counted once; None if unknown."""
         if self._context is None:
             return None
         try:
-            found = self._sum(run)
+            found = self._sum(run, batch)
         except Exception as error:  # a job that is gone already, or another Spark inside
             self._failed += 1
             if self._failed == _PATIENCE:
@@ -63,30 +66,41 @@ class TaskTimes:
         self._counted.pop(run, None)
         self._intervals.pop(run, None)
 
-    def _sum(self, run: str) -> float | None:
+    def _sum(self, run: str, batch: int) -> float | None:
         assert self._context is not None
         inside: Any = self._context._jsc.sc()
-        tracker, store = inside.statusTracker(), inside.statusStore()
-        counted = self._counted.get(run, -1)
-        total, jobs = 0.0, 0
-        # Newest first; only the new ones are fetched, each from the JVM.
-        ids = tracker.getJobIdsForGroup(run)
-        new = []
-        for place in range(len(ids)):
-            if int(ids[place]) <= counted:
-                break
-            new.append(int(ids[place]))
-        for number in sorted(new):
+        store = inside.statusStore()
+        total, jobs = 0.0, self._jobs(inside, run, batch)
+        for number in jobs:
             if not self._ended(store, number):
-                break  # counted with the next batch
+                return None  # half a batch's time would be worse than none
             stages = str(store.job(number).stageIds().mkString(","))
             for stage in filter(None, stages.split(",")):
                 with contextlib.suppress(Exception):  # a stage that was skipped has no attempt
                     total += store.lastStageAttempt(int(stage)).executorRunTime() / 1000.0
-            self._counted[run] = number
-            jobs += 1
+        if jobs:
+            self._counted[run] = max(jobs)
         # Nothing counted: another report took these jobs, or the store does not know them yet.
-        return total if jobs and total > 0.0 else None
+        return total if total > 0.0 else None
+
+    def _jobs(self, inside: Any, run: str, batch: int) -> list[int]:
+        """The batch's jobs. The next batch may have begun, so each is asked which it is for.
+
+        Spark writes the batch into a job's description. Code in ``foreachBatch`` may give its jobs
+        another; such a job is taken for one of the batch that is asked for first.
+        """
+        ids = inside.statusTracker().getJobIdsForGroup(run)  # newest first
+        store, counted, found = inside.statusStore(), self._counted.get(run, -1), []
+        for place in range(len(ids)):
+            number = int(ids[place])
+            if number <= counted:
+                break
+            named = _BATCH.search(str(store.job(number).description()))
+            if named is None or int(named[1]) == batch:
+                found.append(number)
+            elif int(named[1]) < batch:
+                break
+        return found
 
     @staticmethod
     def _ended(store: Any, number: int) -> bool:

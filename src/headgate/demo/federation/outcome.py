@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,16 @@ from headgate.fairness.jain import jain, mean_jain
 from headgate.sites.history import History
 from headgate.store.folder import read_json
 
-__all__ = ["Outcome", "read_outcome"]
+__all__ = ["Goal", "Outcome", "goals", "read_outcome"]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a run is to show, the figure that it came to, and whether that is enough."""
+
+    goal: str
+    found: float
+    met: bool
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,19 @@ class Outcome:
             best = list(self.optimum.values())
             value["optimum"] = {"jain": jain(best), "min_sic": min(best), "sic": self.optimum}
         return value
+
+
+def goals(outcomes: Mapping[str, Outcome]) -> list[Goal]:
+    """How fair Headgate's own shedding is to be: nearly as can be, and a third fairer than random."""
+    figures = {name: outcome.to_json() for name, outcome in outcomes.items()}
+    found = []
+    if "mirror" in figures:
+        index = figures["mirror"]["jain"]
+        found.append(Goal("Jain's index with mirror at least 0.97", index, index >= 0.97))
+        if "random" in figures:
+            times = index / figures["random"]["jain"]
+            found.append(Goal("at least 1.33 times that with random", times, times >= 1.33))
+    return found
 
 
 def read_outcome(plan: Federation, folder: Path, shedding: str, settle_s: float) -> Outcome:
