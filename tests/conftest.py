@@ -7,7 +7,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+#: A machine that is busy for a moment is no fault of the code under test.
+hypothesis.settings.register_profile(
+    "headgate", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("headgate")
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 

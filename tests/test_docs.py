@@ -79,8 +79,11 @@ def test_the_page_on_sites_runs(spark: Any, tmp_path: Path) -> None:
         for example in _examples(ROOT / "docs" / "sites.md"):
             exec(example.replace("/shared/headgate", str(tmp_path / "control")), names)
         assert names["top"].columns == ["window", "route", "rides", "_sic"]
+        assert names["total"].columns == ["window", "rides", "_sic"]
     finally:
-        names["site"].stop()
+        for site in ("site", "paris", "oslo"):
+            if site in names:
+                names[site].stop()
 
 
 def test_the_ledger_page_runs(spark: Any, tmp_path: Path) -> None:

@@ -11,20 +11,7 @@ from hypothesis import strategies as st
 from headgate.errors import BadArgument
 from headgate.load import LoadSample
 from headgate.sites.shares import SiteSettings, SiteShares, Told
-from tests.sites.virtual_site import Stream, VirtualSite
-
-
-def _mixed() -> list[Stream]:
-    """Together four times what two cores can do; triggers, targets and prices differ."""
-    return [
-        Stream("a", lambda t: 20_000, trigger_s=1.0, per_row_s=1e-4),
-        Stream("b", lambda t: 5000, trigger_s=2.0, per_row_s=4e-4, hold_s=2.0),
-        Stream("c", lambda t: 10_000, trigger_s=0.5, per_row_s=2e-4, hold_s=0.8),
-    ]
-
-
-def _jain(values: list[float]) -> float:
-    return sum(values) ** 2 / (len(values) * sum(v * v for v in values))
+from tests.sites.virtual_site import Stream, VirtualSite, mixed
 
 
 class TestClocks:
@@ -40,7 +27,7 @@ class TestClocks:
             assert site.inside(site.streams[0], since=begun) > 0.9
 
     def test_a_clock_that_stands_still_decides_nothing_twice(self) -> None:
-        site = VirtualSite(_mixed())
+        site = VirtualSite(mixed())
         site.run(60.5)
         before = {name: gate.rate for name, gate in site.shares.gates.items()}
         for _ in range(50):
@@ -50,7 +37,7 @@ class TestClocks:
     @pytest.mark.parametrize("every", [0.3, 1.4, 3.0])
     def test_ticks_that_come_early_or_late_change_little(self, every: float) -> None:
         def level(every: float) -> float:
-            site = VirtualSite(_mixed())
+            site = VirtualSite(mixed())
             decide, last = site.shares.decide, 0.0
 
             def seldom(now: float) -> None:
@@ -66,7 +53,7 @@ class TestClocks:
         assert level(every) == pytest.approx(level(1.0), rel=0.2)
 
     def test_a_suspended_machine_catches_up_in_bounded_time(self) -> None:
-        site = VirtualSite(_mixed())
+        site = VirtualSite(mixed())
         site.run(30)
         site.now += 1e7
         site.shares.decide(site.now)
@@ -264,6 +251,38 @@ class TestQueries:
             "gate 'g' is in two streams at once, and only the rows of one count: give each stream a "
             "gate and a query of its own, or write to both sinks in one foreachBatch"
         ]
+
+    def test_a_stream_that_comes_back_counts_again(self, caplog: pytest.LogCaptureFixture) -> None:
+        """A notebook: one checkpoint, another, and the first again."""
+        shares = _shares()
+        for turn, stream in enumerate(("one", "two", "one")):
+            for batch in range(30):
+                now = 30.0 * turn + batch
+                of = _sample(30 * turn + batch, stream=stream, started_at=now)
+                shares.hear("g", of, now)
+                shares.decide(now)
+        assert shares.gates["g"].stream == "one"
+        assert shares.gates["g"].offered.per_second(90.0) == pytest.approx(1000.0, rel=0.05)
+        assert not caplog.records
+
+    def test_a_batch_that_runs_again_is_counted_once(self) -> None:
+        once, twice = _shares(), _shares()
+        for batch in range(20):
+            for _ in range(2):
+                twice.hear("g", _sample(batch), float(batch))
+            once.hear("g", _sample(batch), float(batch))
+        assert twice.accepted("q", 20.0) == once.accepted("q", 20.0)
+
+    def test_windows_that_are_still_open_are_no_sic_of_nothing(self) -> None:
+        """Results come out after 8 batches without any, and then for all the time that they took."""
+        shares = _shares()
+        shares.will_measure("q")
+        for batch in range(8):
+            shares.hear("g", _sample(batch), float(batch))
+            shares.results("q", _sample(batch, arrived=0, kept=0, sic_arrived=0.0), float(batch))
+            assert shares.result_sic("q", float(batch)) is None
+        shares.results("q", _sample(8, sic_arrived=0.8), 8.0)
+        assert shares.result_sic("q", 8.0) == pytest.approx(0.8 * 10 / 9)
 
     def test_results_in_two_streams_count_once(self, caplog: pytest.LogCaptureFixture) -> None:
         shares = _shares()

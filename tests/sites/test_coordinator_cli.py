@@ -10,11 +10,14 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from headgate.cli import main
+from headgate.demo.federation.plan import FEDERATION
+from headgate.demo.federation.run import Run
 from headgate.errors import BadArgument, ControlFolderError
 from headgate.sites.protocol import QueryReport
 from headgate.sites.tokens import read_secret, reader_token, site_token, whose
@@ -140,6 +143,25 @@ def test_without_the_extra_it_names_the_pip_line_and_still_prints_tokens() -> No
         [*child, "token", "rome"], capture_output=True, text=True, timeout=60, env=env
     )
     assert token.stdout.strip() == ROME
+
+
+def test_the_demo_closes_what_it_opens_for_its_coordinator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Noted(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, *args: Any, **more: Any) -> None:
+            super().__init__(*args, **more)
+            started.append(self)
+
+    monkeypatch.setattr(subprocess, "Popen", Noted)
+    with Run(FEDERATION, tmp_path)._coordinator(tmp_path) as url:
+        assert url.startswith("http://127.0.0.1:")
+    (process,) = started
+    assert process.returncode is not None
+    assert process.stdout is not None
+    assert process.stdout.closed
 
 
 def test_help_has_examples() -> None:

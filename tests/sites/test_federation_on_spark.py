@@ -61,13 +61,21 @@ def _history(folder: Path, site: str) -> list[dict[str, Any]]:
     return list(History(folder / site / "sites" / site / "sic.jsonl").lines())
 
 
+def _settled(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """From the second third on, without the end."""
+    begin, end = lines[0]["at"], lines[-1]["at"]
+    return [line for line in lines if begin + 60.0 <= line["at"] <= end - 10.0]
+
+
 def test_derived_rows_come_and_are_kept_and_sources_are_shed(outcome: tuple[Outcome, Path]) -> None:
     _, folder = outcome
     status = read_json(folder / "oslo" / "sites" / "oslo" / "status.json")
     assert status["gates"]["avg-all-oslo-from-rome"]["source"] is None
     assert status["gates"]["avg-all-oslo-from-rome"]["rows_per_s"] > 0
-    settled = {site: _history(folder, site)[60:95] for site in PLAN.sites}
-    assert all(line["keep"]["avg-all-oslo-from-rome"] == 1.0 for line in settled["oslo"])
+    settled = {site: _settled(_history(folder, site)) for site in PLAN.sites}
+    kept = [line["keep"]["avg-all-oslo-from-rome"] for line in settled["oslo"]]
+    assert len(kept) > 5
+    assert min(kept) == 1.0
     for site, gate in (("rome", "rome-max-rome"), ("oslo", "oslo-avg-oslo")):
         assert max(line["keep"][gate] for line in settled[site]) < 0.9
 

@@ -51,3 +51,9 @@ def test_a_line_that_a_crash_cut_off_is_passed_over(tmp_path: Path) -> None:
         file.write('{"at": 2.0, "lev\n[1, 2]\n')
     history.add(_status(3.0, sic=None))
     assert [line["at"] for line in history.lines()] == [1.0, 3.0]
+    with open(path, "a") as file:
+        file.write('{"at": 4.0, "lev')
+    again = History(path)
+    again.add(_status(5.0))
+    again.add(_status(6.0))
+    assert [line["at"] for line in again.lines()] == [1.0, 3.0, 5.0, 6.0], "not glued to the cut one"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -133,32 +135,61 @@ def test_a_wall_clock_that_jumps_while_it_runs_changes_nothing(tmp_path: Path) -
     journal.close()
 
 
-def test_one_coordinator_has_the_folder(tmp_path: Path) -> None:
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[sqlite3.Connection]]:
+    """The connections that were opened, in order."""
+    made: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def noted(*args: Any, **more: Any) -> sqlite3.Connection:
+        made.append(connect(*args, **more))
+        return made[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", noted)
+    yield made
+    for one in made:
+        one.close()
+
+
+def is_closed(connection: sqlite3.Connection) -> bool:
+    try:
+        connection.execute("SELECT 1")
+    except sqlite3.ProgrammingError:
+        return True
+    return False
+
+
+def test_one_coordinator_has_the_folder(tmp_path: Path, opened: list[sqlite3.Connection]) -> None:
     first = Journal(tmp_path)
     with pytest.raises(ControlFolderError, match="in use by another coordinator: stop that one"):
         Journal(tmp_path)
+    assert [is_closed(one) for one in opened] == [False, True]
     first.close()
     Journal(tmp_path).close()
 
 
-def test_what_is_no_journal_is_told(tmp_path: Path) -> None:
+def test_what_is_no_journal_is_told(tmp_path: Path, opened: list[sqlite3.Connection]) -> None:
     (tmp_path / "coordinator.db").write_bytes(b"not a database, and longer than a header" * 40)
     with pytest.raises(
         ControlFolderError, match=r"no journal of a coordinator, or is damaged.*move it away"
     ):
         Journal(tmp_path)
+    assert [is_closed(one) for one in opened] == [True]
     (tmp_path / "file").write_text("")
     with pytest.raises(ControlFolderError, match="give a folder that this process can write"):
         Journal(tmp_path / "file" / "state")
 
 
-def test_a_journal_of_another_version_is_told(tmp_path: Path) -> None:
+def test_a_journal_of_another_version_is_told_and_left_alone(
+    tmp_path: Path, opened: list[sqlite3.Connection]
+) -> None:
     Journal(tmp_path).close()
     with sqlite3.connect(tmp_path / "coordinator.db") as db:
         db.execute("PRAGMA user_version = 7")
     db.close()
     with pytest.raises(SnapshotError, match="version 7, and this Headgate knows version 1"):
         Journal(tmp_path)
+    assert all(is_closed(one) for one in opened)
 
 
 def test_a_change_that_fails_halfway_is_not_there(tmp_path: Path) -> None:

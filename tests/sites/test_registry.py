@@ -4,12 +4,12 @@ hand."""
 from __future__ import annotations
 
 import tempfile
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headgate.errors import BadArgument, ControlFolderError, CoordinatorRefused
@@ -329,16 +329,20 @@ def test_many_threads_lose_nothing() -> None:
 
     def site(name: str) -> None:
         for seq in range(1, numbers + 1):
-            registry.report(Report(name, A, seq, {"avg": has(name), f"own-{name}": has("x")}), str(seq))
+            entries = {"avg": has(name), f"own-{name}": has("x", root=True, result_sic=seq / numbers)}
+            reply = registry.report(Report(name, A, seq, entries), str(seq))
+            assert reply.refused == {}
+            assert reply.queries[f"own-{name}"].sic == seq / numbers
 
-    threads = [threading.Thread(target=site, args=(f"s{i}",)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    names = [f"s{i}" for i in range(8)]
+    with ThreadPoolExecutor(len(names)) as pool:
+        list(pool.map(site, names))  # raises what a thread raised
+    assert {name: registry._sites[name].seq for name in names} == dict.fromkeys(names, numbers)
     view = registry.view()
     assert view["queries"]["avg"]["sources"] == 8
-    assert len(view["queries"]) == 9
+    assert {query: found["sic"] for query, found in view["queries"].items()} == {
+        "avg": None, **{f"own-{name}": 1.0 for name in names}
+    }  # fmt: skip
 
 
 SITES, WHO, QUERIES, SOURCES = ("rome", "paris", "berlin"), (A, B, C), ("avg", "top"), ("s", "t", "u")
@@ -369,7 +373,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps, st.booleans())
 def test_it_decides_as_the_slow_twin_does(what: list[Any], with_journal: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -39,12 +39,29 @@ def test_one_report_that_lacks_its_time_does_not_make_rows_free(odd: float) -> N
     assert cost.per_row_s == pytest.approx(3e-4, rel=0.5)
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_nor_does_one_of_the_first(place: int) -> None:
+    batches = [(n, 1.0 + 3e-4 * n) for n in (3000, 1500, 4000, 2500)] * 6
+    batches.insert(place, (3000, 0.02))
+    assert _learned(batches).per_row_s == pytest.approx(3e-4, rel=0.5)
+
+
+def test_a_large_first_batch_is_no_odd_one() -> None:
+    """It had many rows and took long: what it says of a row is the best bound there is."""
+    cost = _learned([(50_000, 8.0), (20, 5.0), (10, 5.0), (15, 5.0)])
+    assert cost.blamed_s < 2e-4
+
+
 def test_it_goes_on_after_a_restart() -> None:
-    cost = _learned([(n, 1.0 + 3e-4 * n) for n in (3000, 1500, 4000, 2500)])
+    batches = [(n, 1.0 + 3e-4 * n) for n in (3000, 1500, 4000, 2500)] * 2
+    cost = _learned(batches)
     again = RowCost()
     again.restore(json.loads(json.dumps(cost.snapshot())))
-    assert (again.per_row_s, again.fixed_s) == (cost.per_row_s, cost.fixed_s)
-    assert again.known
+    for found in (again, cost):
+        found.add(3000, 0.02)
+    for name in ("per_row_s", "fixed_s", "surely_fixed_s", "blamed_s", "known"):
+        assert getattr(again, name) == getattr(cost, name), name
+    assert again.per_row_s > 2e-4
 
 
 def test_while_batches_do_not_tell_rows_may_be_blamed_for_all() -> None:

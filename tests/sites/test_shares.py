@@ -9,16 +9,7 @@ import pytest
 
 from headgate.load import LoadSample
 from headgate.sites.shares import SiteSettings, SiteShares
-from tests.sites.virtual_site import Stream, VirtualSite
-
-
-def _mixed() -> list[Stream]:
-    """Together four times what two cores can do; triggers, targets and prices differ."""
-    return [
-        Stream("a", lambda t: 20_000, trigger_s=1.0, per_row_s=1e-4),
-        Stream("b", lambda t: 5000, trigger_s=2.0, per_row_s=4e-4, hold_s=2.0),
-        Stream("c", lambda t: 10_000, trigger_s=0.5, per_row_s=2e-4, hold_s=0.8),
-    ]
+from tests.sites.virtual_site import Stream, VirtualSite, mixed
 
 
 def _jain(values: list[float]) -> float:
@@ -27,7 +18,7 @@ def _jain(values: list[float]) -> float:
 
 class TestInOverload:
     def test_streams_of_all_kinds_have_the_same_sic_and_keep_their_targets(self) -> None:
-        site = VirtualSite(_mixed())
+        site = VirtualSite(mixed())
         site.run(180)
         sics = site.mean_sic(since=60)
         assert max(sics.values()) / min(sics.values()) < 1.12
@@ -50,7 +41,7 @@ class TestInOverload:
 
     @pytest.mark.parametrize(("shedding", "fair"), [("balance-sic", 0.85), ("random", 0.98)])
     def test_the_published_shedders_run_on_the_same_path(self, shedding: str, fair: float) -> None:
-        site = VirtualSite(_mixed(), shedding=shedding)
+        site = VirtualSite(mixed(), shedding=shedding)
         site.run(180)
         kept = [site.kept_share(stream, since=60) for stream in site.streams]
         assert all(0.05 < share < 0.5 for share in kept)
@@ -223,7 +214,7 @@ class TestComingAndGoing:
         assert site.inside(slow, since=120) > 0.9
 
     def test_what_was_learned_outlasts_a_restart(self) -> None:
-        site = VirtualSite([Stream("noisy", lambda t: 5000, gate="n"), *_mixed()])
+        site = VirtualSite([Stream("noisy", lambda t: 5000, gate="n"), *mixed()])
         site.run(120)
         learned = json.loads(json.dumps(site.shares.snapshot()))
         again = VirtualSite([])
@@ -232,6 +223,32 @@ class TestComingAndGoing:
         again.join(Stream("noisy", lambda t: 50_000, gate="n"))
         again.run(30)
         assert again.shares.gates["n"].agreed.limit < 1.1 * 1.25 * 50_000, "5000 a second, ten seconds"
+
+        second = VirtualSite([])
+        second.shares.remember(json.loads(json.dumps(learned)))
+        kept = json.loads(json.dumps(second.shares.snapshot()))
+        assert kept["usual"]["n"] == learned["usual"]["n"], "a second restart, before its gate is built"
+
+    @pytest.mark.parametrize(("on_s", "off_s"), [(10, 10), (10, 30), (20, 60)])
+    def test_a_source_that_pauses_is_worth_no_more_for_it(self, on_s: int, off_s: int) -> None:
+        def rate(t: float) -> float:
+            return 2000.0 if t % (on_s + off_s) < on_s else 0.0
+
+        alone = VirtualSite([Stream("pauses", rate)])
+        most = 0.0
+        for _ in range(240):
+            alone.run(1)
+            most = max(most, alone.shares.accepted("pauses", alone.now))
+        assert most < 1.3, "nothing is shed"
+        busy = VirtualSite([Stream("pauses", lambda t: 10 * rate(t)), *mixed()])
+        busy.run(400)
+        pauses, *others = (busy.kept_share(s, since=120) for s in busy.streams)
+        assert 0.5 < pauses / (sum(others) / len(others)) < 2.0
+
+    def test_a_source_that_always_sends_little_and_seldom_is_no_pause(self) -> None:
+        site = VirtualSite([Stream("seldom", lambda t: 40.0 if t % 7 < 0.3 else 0.0)])
+        site.run(120)
+        assert site.shares.accepted("seldom", site.now) == pytest.approx(1.0, abs=0.4)
 
     def test_the_price_of_rows_outlasts_a_restart(self) -> None:
         site = VirtualSite([Stream("a", lambda t: 40_000, gate="a")])

@@ -137,6 +137,17 @@ def test_a_long_batch_is_no_silence_where_it_is_seen_at_work() -> None:
     assert stream.collects_s(30.0) == 27.0, "since the report of the batch before"
 
 
+def test_a_longer_target_is_taken_too() -> None:
+    stream = StreamCost(1.0)
+    stream.enter("g", 1.0)
+    stream.enter("h", 3.0)
+    assert stream.hold_s == 1.0, "the strictest"
+    stream.enter("g", 5.0)
+    assert stream.hold_s == 3.0
+    stream.leave("h")
+    assert stream.hold_s == 5.0
+
+
 def test_what_was_learned_comes_back() -> None:
     stream, again = _fed(StreamCost(1.0), 12), StreamCost(1.0)
     again.restore(stream.snapshot())

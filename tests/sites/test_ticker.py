@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.errors import CoordinatorGone, CoordinatorRefused
+from headgate.errors import ControlFolderError, CoordinatorGone, CoordinatorRefused
 from headgate.load import LoadSample
 from headgate.sites.client import CoordinatorClient
 from headgate.sites.history import History
@@ -33,6 +33,7 @@ class FakeClient:
         self.heard: list[Mapping[str, QueryReport]] = []
         self.left: list[list[str] | None] = []
         self.closed = False
+        self.skipped = 0
 
     def exchange(self, queries: Mapping[str, QueryReport]) -> Reply:
         if self.fault is not None:
@@ -48,6 +49,9 @@ class FakeClient:
 
     def close(self) -> None:
         self.closed = True
+
+    def skip(self) -> None:
+        self.skipped += 1
 
 
 def _shares(name: str = "s", source: str = "s", **settings: float) -> SiteShares:
@@ -126,10 +130,13 @@ class TestExchange:
         assert client.heard[0]["q"].result_sic == MAX_SIC
         assert client.heard[0]["q"].accepted_sic == MAX_SIC
 
-    def test_a_site_with_nothing_to_say_does_not_ask(self, client: FakeClient, clock: Clock) -> None:
+    def test_a_site_with_nothing_to_say_keeps_its_name(self, client: FakeClient, clock: Clock) -> None:
+        """Its queries are idle, or not there yet: its lease goes on, and it knows who is there."""
         shares = SiteShares(SiteSettings("s", cores=2.0))
-        assert _exchange(shares, client, clock).once() == 1.0
-        assert client.heard == []
+        exchange = _exchange(shares, client, clock)
+        assert exchange.once() == 1.0
+        assert client.heard == [{}]
+        assert exchange.state == "in touch"
 
     def test_one_coordinator_may_speak_for_some_queries_only(
         self, client: FakeClient, clock: Clock
@@ -207,6 +214,39 @@ class TestExchange:
         exchange.once()
         assert client.left == [["other"], ["q"]]
 
+    def test_a_refusal_is_said_once_however_its_numbers_change(
+        self, client: FakeClient, clock: Clock, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        exchange = _exchange(_shares(), client, clock)
+        for seconds in range(5):
+            client.fault = CoordinatorRefused(f"replaced {seconds} s ago", status=409, code="replaced")
+            exchange.once()
+        assert [r.message for r in caplog.records] == [
+            "the coordinator refuses site 's', which goes on with its own view: replaced 0 s ago"
+        ]
+        assert exchange.said == "replaced 4 s ago"
+        client.fault = CoordinatorRefused("no such token", status=401, code="no-token")
+        exchange.once()
+        assert len(caplog.records) == 2, "another reason is news"
+
+    def test_numbers_that_lag_behind_are_left_out(self, client: FakeClient, clock: Clock) -> None:
+        exchange = _exchange(_shares(), client, clock)
+        client.fault = CoordinatorRefused("not above", status=409, code="replayed")
+        exchange.once()
+        assert client.skipped == 1
+
+    def test_a_folder_that_cannot_be_written_any_more_is_in_the_state(
+        self, client: FakeClient, clock: Clock, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        exchange = _exchange(_shares(), client, clock)
+        exchange.once()
+        for number in range(3):
+            client.fault = ControlFolderError(f"part-{number} cannot be written")
+            exchange.once()
+        assert exchange.state == "failed"
+        assert exchange.said == "part-2 cannot be written"
+        assert len(caplog.records) == 1
+
     def test_goodbye_closes_even_if_nobody_hears_it(self, client: FakeClient, clock: Clock) -> None:
         client.fault = CoordinatorGone("nobody")
         _exchange(_shares(), client, clock).goodbye()
@@ -248,9 +288,12 @@ class TestTicker:
 
     @pytest.mark.parametrize(
         "text",
-        ["", "{", "[]", "null", '{"learned": 3}', '{"learned": {"trim": "x", "usual": {}}}',
-         '{"learned": {"trim": 1, "usual": [1, 2]}}', '{"learned": {"trim": NaN, "usual": {}}}',
-         '{"learned": {"trim": 1, "usual": {"g": "a"}}}'],
+        ["", "{", "[]", "null", '{"learned": 3}', '{"learned": {"trim": 1, "usual": {}}}',
+         '{"learned": {"trim": "x", "usual": {}, "prices": {}}}',
+         '{"learned": {"trim": 1, "usual": [1, 2], "prices": {}}}',
+         '{"learned": {"trim": NaN, "usual": {}, "prices": {}}}',
+         '{"learned": {"trim": 1, "usual": {"g": "a"}, "prices": {}}}',
+         '{"learned": {"trim": 1, "usual": {}, "prices": {"s": {"bound": 1}}}}'],
     )  # fmt: skip
     def test_a_status_that_is_none_is_no_reason_not_to_start(
         self, tmp_path: Path, clock: Clock, text: str

@@ -43,12 +43,10 @@ def test_it_is_what_a_list_of_all_batches_says(batches: list[tuple[float, float]
         assert rows.per_window(start) == pytest.approx(STW * _naive(seen), rel=1e-9)
 
 
-def test_nothing_is_known_before_the_first_batch() -> None:
+def test_there_is_nothing_before_the_first_batch() -> None:
     rows = Trailing(STW)
-    assert not rows.known
     assert rows.per_window(5.0) == 0.0
     rows.add(0.0, 100.0, usual_s=2.0, heard_s=0.0)
-    assert rows.known
     assert rows.per_second(0.0) == 50.0, "the trigger stands in for the first spacing"
 
 

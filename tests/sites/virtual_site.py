@@ -175,3 +175,12 @@ class VirtualSite:
                 if at >= since and sic == sic:
                     seen.setdefault(query, []).append(sic)
         return {query: sum(values) / len(values) for query, values in seen.items()}
+
+
+def mixed() -> list[Stream]:
+    """Together four times what two cores can do; triggers, targets and prices differ."""
+    return [
+        Stream("a", lambda t: 20_000, trigger_s=1.0, per_row_s=1e-4),
+        Stream("b", lambda t: 5000, trigger_s=2.0, per_row_s=4e-4, hold_s=2.0),
+        Stream("c", lambda t: 10_000, trigger_s=0.5, per_row_s=2e-4, hold_s=0.8),
+    ]

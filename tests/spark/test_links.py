@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import headgate as hg
-from headgate.errors import BadArgument, ControlFolderError, UnknownColumn
+from headgate.errors import BadArgument, ControlFolderError, UnknownColumn, WrongKindOfFrame
 
 SCHEMA = "at timestamp, id int, _sic double"
 
@@ -55,10 +55,36 @@ def test_a_frame_without_a_worth_cannot_be_sent(spark: Any, tmp_path: Path) -> N
         hg.FileLink(tmp_path / "link", SCHEMA).write(rate)
 
 
+@pytest.mark.parametrize("link", ["file", "kafka"])
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        (["at", "_sic"], "id int is missing"),
+        (["at", "id", "_sic", "7 as more"], "more is not in the link's schema"),
+        (["at", "id + 0L as id", "_sic"], "id is bigint and the link has int"),
+    ],
+)
+def test_rows_that_do_not_fit_the_link_are_refused(
+    spark: Any, tmp_path: Path, columns: list[str], says: str, link: str
+) -> None:
+    _rows(spark).write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(_rows(spark).schema).parquet(str(tmp_path / "in"))
+    to = hg.FileLink(tmp_path / "l", SCHEMA) if link == "file" else hg.KafkaLink("b:1", "t", SCHEMA)
+    with pytest.raises(BadArgument, match=f"{says}.*schema="):
+        to.write(stream.selectExpr(*columns))
+
+
+def test_a_batch_frame_cannot_be_sent(spark: Any, tmp_path: Path) -> None:
+    with pytest.raises(WrongKindOfFrame, match="a link is for streams"):
+        hg.FileLink(tmp_path / "link", SCHEMA).write(_rows(spark))
+
+
 @pytest.mark.parametrize(
     ("make", "says"),
     [
         (lambda p: hg.FileLink(p, "at timestamp"), "has no _sic"),
+        (lambda p: hg.FileLink("", SCHEMA), "path=''"),
+        (lambda p: hg.FileLink(None, SCHEMA), "path=None"),
         (lambda p: hg.FileLink(p, "no such type"), "is no list of columns"),
         (lambda p: hg.KafkaLink("broker", "t", SCHEMA), "host:9092"),
         (lambda p: hg.KafkaLink("broker:1", "a topic", SCHEMA), "as Kafka asks"),

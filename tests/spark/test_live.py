@@ -209,3 +209,16 @@ def test_a_pause_does_not_swallow_the_batch_after_it(spark, file_stream, control
         assert _batch(spark, control, "p", 1).batch == 1
     finally:
         spark.conf.unset("spark.sql.streaming.noDataProgressEventInterval")
+
+
+def test_a_query_that_was_over_before_anyone_looked_leaves_its_gate_free(
+    spark, file_stream, tmp_path
+) -> None:
+    """Its reports come by the listener, late; a gate of that name in another folder is no clash."""
+    loop, frame = ControlLoop.of(spark), file_stream().frame()
+    frame.transform(hg.gate("gone", rate=0.5, control=tmp_path / "one"))
+    spec = loop.known("gone")
+    assert spec is not None
+    loop._runs[("gone", "ended")] = spec.open("ended")
+    frame.transform(hg.gate("gone", rate=0.5, control=tmp_path / "two"))
+    assert ("gone", "ended") not in loop._runs

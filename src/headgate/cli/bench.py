@@ -17,6 +17,9 @@ __all__ = ["bench"]
 def bench() -> None:
     """What Headgate costs and what it holds, as ratios from one run.
 
+    The times are rough, of two cores that do nothing else; what compiles takes half a minute more when
+    it runs for the first time.
+
     \b
     Examples:
       headgate bench gate            what the gate costs a query that it does not shed
@@ -34,7 +37,10 @@ def bench() -> None:
     """
 
 
-def _benchmark(name: str, text: str, extra: str = "spark", module: str | None = None) -> None:
+def _benchmark(
+    name: str, text: str, extra: str = "spark", module: str | None = None, *, takes: str = ""
+) -> None:
+    text = f"{text} {takes}".rstrip()
     help_text = (
         f"{text}\n\n\b\nExamples:\n  headgate bench {name}\n  headgate bench {name} --quick --json"
     )
@@ -81,17 +87,61 @@ def _cell(value: object) -> str:
 
 
 _benchmark("gate", "What a gate costs a query that it does not shed.")
-_benchmark("hold", "How well a gate holds its target, against the same query without one.")
-_benchmark("guard", "How a guarded function fares under overload, and what a guard costs a row.")
-_benchmark("las", "LAS, Full Knowledge and the default price, in virtual time.", "sim")
+_benchmark(
+    "hold",
+    "How well a gate holds its target, against the same query without one.",
+    takes="13 minutes; quick: 4.",
+)
+_benchmark(
+    "guard",
+    "How a guarded function fares under overload, and what a guard costs a row.",
+    takes="13 minutes; quick: 3.",
+)
+_benchmark(
+    "las",
+    "LAS, Full Knowledge and the default price, in virtual time.",
+    "sim",
+    takes="10 seconds; quick: 5.",
+)
 _benchmark("replay", "Whether a replayed batch keeps the same rows.")
 _benchmark("cod", "What shedding by group saves in front of Spark's aggregates.", module="concept")
 _benchmark("cod-data", "Shedding by group on real data.", module="concept_data")
-_benchmark("join", "Kernels of a stream join, and a join under overload on Spark.", "join")
 _benchmark(
-    "themis-deployments", "How fair four shedders are, in virtual time.", "sim", "themis_deployments"
+    "join",
+    "Kernels of a stream join, and a join under overload on Spark.",
+    "join",
+    takes="15 minutes; quick: 4.",
 )
-_benchmark("themis-decision", "How long a node takes to decide.", "sim", module="themis_decision")
-_benchmark("themis-speed", "How fast the simulator of federations is.", "sim", module="themis_speed")
-_benchmark("site", "What a site's gate costs, and what a noisy neighbour costs the others.")
-_benchmark("join-rules", "Which comparisons a join makes first, by rule.", "sim", module="join_rules")
+_benchmark(
+    "themis-deployments",
+    "How fair four shedders are, in virtual time.",
+    "sim",
+    module="themis_deployments",
+    takes="2 minutes; quick: 5 seconds.",
+)
+_benchmark(
+    "themis-decision",
+    "How long a node takes to decide.",
+    "sim",
+    module="themis_decision",
+    takes="10 seconds; quick: 5.",
+)
+_benchmark(
+    "themis-speed",
+    "How fast the simulator of federations is.",
+    "sim",
+    module="themis_speed",
+    takes="A minute.",
+)
+_benchmark(
+    "site",
+    "What a site's gate costs, and what a noisy neighbour costs the others.",
+    takes="10 minutes; quick: 7.",
+)
+_benchmark(
+    "join-rules",
+    "Which comparisons a join makes first, by rule.",
+    "sim",
+    module="join_rules",
+    takes="2 minutes; quick: 15 seconds.",
+)

@@ -16,8 +16,9 @@ from rich.text import Text
 from headgate.cli.plumbing import json_option, late, print_json
 from headgate.cli.tables import console, table
 from headgate.durations import seconds
-from headgate.errors import BadArgument, CoordinatorGone
-from headgate.sites.client import fetch_json, is_loopback
+from headgate.errors import BadArgument, ControlFolderError, CoordinatorGone, CoordinatorRefused
+from headgate.sites.client import fetch_json
+from headgate.sites.http import is_loopback
 from headgate.sites.tokens import SECRET_VARIABLE, read_secret, reader_token, site_token
 
 __all__ = ["coordinator"]
@@ -46,7 +47,9 @@ _secret_option = click.option(
 @click.option("--open", "is_open", is_flag=True, help="No tokens; only on a loopback address.")
 @click.option("--lease", default="15s", show_default=True, help="Silence until a site can be replaced.")
 @click.option("--forget", default="10m", show_default=True, help="Silence until it no longer counts.")
-@click.option("-v", "--verbose", is_flag=True, help="Log every refusal on standard error.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Log every refusal on standard error, of single queries too."
+)
 @click.pass_context
 def coordinator(
     ctx: click.Context,
@@ -75,7 +78,7 @@ def coordinator(
         return
     if is_open and secret_file is not None:
         raise BadArgument("--open and --secret-file: with a secret sites need tokens; give only one")
-    secret = None if is_open else read_secret(secret_file, make=True)
+    secret = None if is_open else _made_secret(secret_file)
     if secret is None and not is_open:
         raise BadArgument(
             f"no secret: give --secret-file (made if it is not there) or {SECRET_VARIABLE}; --open "
@@ -97,6 +100,23 @@ def coordinator(
         return
     with closing(late("headgate.sites.journal:Journal", "server")(state)) as journal:
         _serve(server_class, registry_class(settings, journal=journal), secret, host, port, state)
+
+
+def _made_secret(file: str | None) -> bytes | None:
+    """The secret, made if it is not there; one that is there may be in a folder that is only read."""
+    there = False
+    with suppress(OSError):  # in a folder that this user may not look into
+        there = file is not None and Path(file).exists()
+    try:
+        return read_secret(file, make=not there)
+    except ControlFolderError as error:
+        reason = getattr(error.__cause__, "strerror", None) or "no text"
+        advice = (
+            f"read ({reason}): let this user read it, or give another; one that is not there is made"
+            if there
+            else f"made ({reason}): give a file in a folder that this user can write"
+        )
+        raise ControlFolderError(f"--secret-file {file!r} cannot be {advice}") from error
 
 
 def _serve(
@@ -154,7 +174,13 @@ def status(url: str, secret_file: str | None, token_file: Path | None, as_json: 
       headgate coordinator status http://127.0.0.1:8470
       headgate coordinator status http://127.0.0.1:8470 --secret-file /etc/headgate/secret --json
     """
-    found = fetch_json(url, "/v1/queries", _token(secret_file, token_file), timeout_s=5.0)
+    given = _token(secret_file, token_file)
+    try:
+        found = fetch_json(url, "/v1/queries", given, timeout_s=5.0)
+    except CoordinatorRefused as error:
+        if error.code != "bad-token":
+            raise
+        raise BadArgument(_token_advice(bool(given))) from None
     if as_json:
         print_json(found)
         return
@@ -178,6 +204,18 @@ def _token(secret_file: str | None, token_file: Path | None) -> str | None:
             raise BadArgument(f"--token-file {str(token_file)!r} cannot be read ({error})") from None
     secret = read_secret(secret_file)
     return os.environ.get(_TOKEN_VARIABLE) if secret is None else reader_token(secret)
+
+
+def _token_advice(given: bool) -> str:
+    what = (
+        "the token that was given was not made with this coordinator's secret"
+        if given
+        else "this coordinator asks for a token"
+    )
+    return (
+        f"{what}: give its secret (--secret-file or {SECRET_VARIABLE}), or a site's or a reader's token "
+        f"(--token-file or {_TOKEN_VARIABLE})"
+    )
 
 
 def _summary(found: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 from headgate.cli.plumbing import TeachingGroup, json_option, late, print_json
 from headgate.cli.tables import console as table_console
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
     from headgate.demo.federation.outcome import Outcome
 
 __all__ = ["federation"]
+
+#: A turn of the demo, and how much of it the figures leave out.
+_SECONDS, _SETTLE_S = 260.0, 150.0
+_QUICK_SECONDS, _QUICK_SETTLE_S = 200.0, 140.0
+#: A site leaves its status every second; one that has not for so long is not there.
+_SILENT_S = 30.0
 
 
 @click.group(cls=TeachingGroup, short_help="Queries that share sites: a demo, and how they fare.")
@@ -36,7 +43,12 @@ def federation() -> None:
 
 
 @federation.command(short_help="Three sites and seven queries under skewed load, three times.")
-@click.option("--seconds", type=float, help="How long each turn takes.  [default: 260, quick: 200]")
+@click.option(
+    "--seconds",
+    type=float,
+    help=f"How long each turn takes: above {_SETTLE_S:g} (quick: {_QUICK_SETTLE_S:g}), which it "
+    f"needs to settle.  [default: {_SECONDS:g}, quick: {_QUICK_SECONDS:g}]",
+)
 @click.option("--quick", is_flag=True, help="Shorter turns; the figures are rougher.")
 @click.option(
     "--shedding",
@@ -96,8 +108,8 @@ def demo(
         replace(plan, burst_factor=bursts),
         folder.absolute(),
         sheddings=sheddings or ("random", "balance-sic", "mirror"),
-        seconds=seconds if seconds is not None else (200.0 if quick else 260.0),
-        settle_s=140.0 if quick else 150.0,
+        seconds=seconds if seconds is not None else (_QUICK_SECONDS if quick else _SECONDS),
+        settle_s=_QUICK_SETTLE_S if quick else _SETTLE_S,
         kafka=kafka,
     )
     console = Console(stderr=True, highlight=False)
@@ -154,7 +166,7 @@ class _Bars:
             self._bars.update(self._task, completed=seconds)
 
 
-def _outcome_table(outcomes: Mapping[str, Outcome]) -> Any:
+def _outcome_table(outcomes: Mapping[str, Outcome]) -> Table:
     shown = table(None, "<", *outcomes)
     figures = {name: outcome.to_json() for name, outcome in outcomes.items()}
     for label, key in (
@@ -191,6 +203,22 @@ def status(control: Path, as_json: bool) -> None:
     """How every query fares at the sites that use this control folder.
 
     \b
+    The columns:
+      site      where a part of the query runs
+      query     its name, the same at all of its sites
+      SIC       the share of its source information that reached its result
+      told by   coordinator: measured at the query's root, at another site
+                result: measured here
+                site: nobody measures; from what this site accepted
+      accepted  the part of its source information that this site kept in the
+                last window
+      share     the part of its sources that come in here
+      weight    what it may claim beside others
+
+    A line for each site follows: whether it sheds or keeps all, how much it can process, and when it
+    last wrote; one that has not for 30 s is not heard of.
+
+    \b
     Examples:
       headgate federation status /shared/headgate
       headgate federation status /shared/headgate --json
@@ -211,26 +239,40 @@ def status(control: Path, as_json: bool) -> None:
     if as_json:
         print_json({"sites": statuses})
         return
+    out = table_console()
+    out.print(_query_table(statuses))
+    for value in statuses:
+        out.print(_site_line(value, time.time()), soft_wrap=True, markup=False)
+        for reason in filter(None, value.get("coordinator_said", ())):
+            out.print(f"  the coordinator: {reason}", soft_wrap=True, markup=False)
+        for query, view in value["queries"].items():
+            if view.get("refused"):
+                text = f"  {query} was refused: {view['refused']}"
+                out.print(text, soft_wrap=True, markup=False)
+
+
+def _query_table(statuses: list[dict[str, Any]]) -> Table:
     shown = table(None, "<site", "<query", "SIC", "<told by", "accepted", "share", "weight")
     for value in statuses:
         for query, view in value["queries"].items():
-            sic = "-" if view["sic"] is None else f"{view['sic']:.3f}"
+            sic = "not yet" if view["sic"] is None else f"{view['sic']:.3f}"
             shown.add_row(
                 value["site"], query, sic, view["told_by"], f"{view['accepted']:.3f}",
                 f"{view['share']:.2f}", f"{view['weight']:g}",
             )  # fmt: skip
-    out = table_console()
-    out.print(shown)
-    for value in statuses:
-        age = max(0.0, time.time() - value["at"])
-        state = "sheds" if value["overloaded"] else "keeps all"
-        touch = f", coordinator {value['coordinator'][0]}" if value["coordinator"] else ""
-        room = f"{value['capacity']:.2f} of {value['cores']:g} cores"
-        if value.get("rows_per_s") is not None:
-            room = f"{value['capacity']:g} rows/s"
-        out.print(f"{value['site']}: {state}, {room} for rows{touch}; {age:.0f} s ago", soft_wrap=True)
-        for reason in filter(None, value.get("coordinator_said", ())):
-            out.print(f"  the coordinator: {reason}", soft_wrap=True)
-        for query, view in value["queries"].items():
-            if view.get("refused"):
-                out.print(f"  {query} was refused: {view['refused']}", soft_wrap=True)
+    return shown
+
+
+def _site_line(value: dict[str, Any], now: float) -> str:
+    age = max(0.0, now - value["at"])
+    if value.get("rows_per_s") is not None:
+        room = f"{value['capacity']:,.0f} rows/s"
+    else:
+        room = f"{value['capacity']:.2f} of {value['cores']:g} cores for rows"
+    if value.get("stopped", False):
+        return f"{value['site']}: stopped {age:,.0f} s ago; it had {room}"
+    if age > _SILENT_S:
+        return f"{value['site']}: not heard of for {age:,.0f} s; it had {room}"
+    state = "sheds" if value["overloaded"] else "keeps all"
+    touch = f", coordinator {value['coordinator'][0]}" if value["coordinator"] else ""
+    return f"{value['site']}: {state}, {room}{touch}; {age:.0f} s ago"

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import difflib
 import functools
+import math
+import re
 import tempfile
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -22,8 +28,72 @@ from headgate.figures.runner import Runner, in_process
 __all__ = ["figures"]
 
 
-@click.command(context_settings={"token_normalize_func": lambda name: name.replace("_", "-")})
-@click.argument("name", type=click.Choice([name.replace("_", "-") for name in NAMES]))
+#: What the figures of a paper are about, by how their names begin.
+_PAPERS = {
+    "las": "Guarded functions (las-2020)",
+    "cod": "Shedding by group (cod-2018)",
+    "join": "Stream joins (join-2007)",
+    "themis": "Fair shares of sites (themis-2016)",
+}
+#: How a figure's file begins; what it shows comes after that.
+_FROM = re.compile(r"\w+-\d{4}(?:, (?:Figure|section) [\d.]+:| on) ")
+
+
+class _Figure(click.Choice):  # type: ignore[type-arg,unused-ignore]
+    """One of the figures; whoever asks for another hears of the nearest ones first."""
+
+    def __init__(self) -> None:
+        super().__init__([name.replace("_", "-") for name in NAMES])
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The figure's name."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            near = difflib.get_close_matches(str(value), self.choices)
+            names = ", ".join(dict.fromkeys([*near, *self.choices]))
+            order = ", the nearest first" if near else ""
+            self.fail(f"there is no figure {value!r}: give one of these{order}: {names}", param, ctx)
+
+    def get_missing_message(self, *_: Any, **__: Any) -> str:
+        """Where they all are, with what they show."""
+        return "`headgate figures --help` says what there is."
+
+
+class _Command(click.Command):
+    """Its help says what every figure shows, as the figure's own file does."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The figures, by paper, and then the options."""
+        for begins, title in _PAPERS.items():
+            names = [name for name in NAMES if name.partition("_")[0] == begins]
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name.replace("_", "-"), _meaning(name)) for name in sorted(names, key=_number)]
+                )
+        super().format_options(ctx, formatter)
+
+
+def _number(name: str) -> float:
+    found = re.search(r"\d+", name)
+    return math.inf if found is None else int(found[0])
+
+
+def _meaning(name: str) -> str:
+    """What the figure shows: the first line of its file. Importing it would take numpy and Spark."""
+    file = resources.files("headgate.figures") / f"{name}.py"
+    text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    return _FROM.sub("", text.partition("\n")[0]).rstrip(".")
+
+
+@click.command(
+    cls=_Command,
+    context_settings={
+        "token_normalize_func": lambda name: name.replace("_", "-"),
+        "max_content_width": 105,  # most meanings in one line, where there is room
+    },
+)
+@click.argument("name", type=_Figure(), metavar="NAME")
 @click.option("--runs", type=click.IntRange(min=1), help="Runs for each point; each has its own stream.")
 @click.option("--quick", is_flag=True, help="Few points and few runs.")
 @click.option(
@@ -42,8 +112,8 @@ def figures(
 ) -> None:
     """Draw a published figure again: its numbers, the paper's claims, and whether we see them.
 
-    las-fig10, las-fig11, cod-fig7 and cod-fig8 run a real query on this machine, for some minutes;
-    cod-fig9 and cod-fig10 also replay the real data through Spark streams, unless --quick.
+    las-fig10, las-fig11, cod-fig7, cod-fig8 and join-headlines run a real query on this machine, for
+    some minutes; cod-fig9 and cod-fig10 also replay the real data through Spark streams, unless --quick.
 
     With --master the runs of the others are tasks of a Spark job, and the numbers are the same. The
     Python of each worker needs headgate[spark,sim] of this version; on a cluster PYSPARK_PYTHON says
@@ -58,6 +128,7 @@ def figures(
       headgate figures las-fig11                 tweets through a guard on Spark
       headgate figures cod-fig9                  errors at 98 % shed, every reading of the paper
       headgate figures join-fig9                 a stream join in a burst, on a virtual CPU
+      headgate figures themis-fig10 --quick      BALANCE-SIC and random shedding on many nodes
     """
     name = name.replace("-", "_")
     if master is not None and name not in SWEEPS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 import time
@@ -11,7 +12,7 @@ from uvicorn import Config, Server
 from headgate.errors import BadArgument
 from headgate.server.connections import guarded
 from headgate.server.coordinator_app import ServiceSettings, coordinator_app
-from headgate.sites.client import is_loopback
+from headgate.sites.http import is_loopback
 from headgate.sites.registry import Registry
 
 __all__ = ["CoordinatorServer", "ServiceSettings"]
@@ -100,8 +101,15 @@ def _bound(host: str, port: int) -> socket.socket:
         found.listen(128)  # from here on the port is taken, and whoever asks is answered in a moment
     except OSError as error:
         found.close()
-        raise BadArgument(
-            f"{host}:{port} cannot be had ({error.strerror or error}): stop what has it, or give "
-            "another --port; 0 takes a free one"
-        ) from None
+        reason = error.strerror or error
+        raise BadArgument(f"{host}:{port} cannot be had ({reason}): {_advice(error.errno)}") from None
     return found
+
+
+def _advice(number: int | None) -> str:
+    """What to do about a port that cannot be bound."""
+    if number == errno.EADDRNOTAVAIL:
+        return "give an address of this machine as --host; 0.0.0.0 or :: are all that it has"
+    if number in (errno.EACCES, errno.EPERM):
+        return "this user may not have it; give a --port of 1024 or more"
+    return "stop what has it, or give another --port; 0 takes a free one"

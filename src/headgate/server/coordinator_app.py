@@ -33,7 +33,8 @@ from starlette.routing import Route
 
 from headgate.errors import ControlFolderError, CoordinatorGone, CoordinatorRefused
 from headgate.server.buckets import Buckets
-from headgate.sites.client import is_loopback
+from headgate.server.refusals import RefusedQueries
+from headgate.sites.http import is_loopback
 from headgate.sites.protocol import VERSION, read_leave, read_report, reply_to_json
 from headgate.sites.registry import Registry
 from headgate.sites.tokens import READER, whose
@@ -99,6 +100,7 @@ class _Service:
         self._registry, self._secret, self._settings = registry, secret, settings
         self._sites = Buckets(settings.site_rate, settings.site_burst, clock=clock)
         self._strangers = Buckets(settings.stranger_rate, settings.stranger_burst, clock=clock)
+        self._refused = RefusedQueries(_log, registry.settings.max_sites)
 
     async def health(self, request: Request) -> Response:
         self._stranger(f"health {_peer(request)}")
@@ -114,7 +116,9 @@ class _Service:
         def decide() -> dict[str, Any]:
             report = read_report(body, self._registry.settings.max_queries_of_a_site)
             self._speaks_for(site, report.site)
-            return reply_to_json(self._registry.report(report, _digest("report", body)))
+            reply = self._registry.report(report, _digest("report", body))
+            self._refused.note(report.site, reply.refused)
+            return reply_to_json(reply)
 
         return _json(200, await run_in_threadpool(decide))
 
@@ -124,7 +128,10 @@ class _Service:
         def decide() -> dict[str, Any]:
             leave = read_leave(body)
             self._speaks_for(site, leave.site)
-            return {"v": VERSION, "left": list(self._registry.leave(leave, _digest("leave", body)))}
+            left = self._registry.leave(leave, _digest("leave", body))
+            if leave.queries is None:
+                self._refused.forget(leave.site)
+            return {"v": VERSION, "left": list(left)}
 
         return _json(200, await run_in_threadpool(decide))
 

@@ -15,6 +15,8 @@ __all__ = ["GateShare", "OneStream", "QueryShare", "QueryView", "Told", "cleaned
 
 #: No batch has so many rows, and none takes so long; Spark's clock ticks in milliseconds.
 _LARGEST, _TICK_S = 1e12, 1e-3
+#: A stream from before takes over after so many reports in a row.
+_TAKES_OVER = 5
 
 
 @dataclass(frozen=True)
@@ -34,25 +36,34 @@ class OneStream:
     """The stream that an account is kept of; a frame written to two sinks is two streams.
 
     Both would bring every row, and count it twice. A stream that takes over from another is a restart
-    with a new checkpoint; one that reports again after another took over runs beside it.
+    with a new checkpoint; one that reports again after another took over runs beside it, unless that
+    other one is not heard of any more.
     """
 
     def __init__(self) -> None:
         self.name = ""
+        self._batch = -1
         self._before: deque[str] = deque(maxlen=8)
+        #: Reports of streams from before since the last one of this stream.
+        self._beside = 0
         #: Whether a second stream was found.
         self.two = False
 
-    def counts(self, stream: str) -> bool:
-        """Whether a batch of this stream belongs into the account."""
+    def counts(self, stream: str, batch: int) -> bool:
+        """Whether this batch belongs into the account; one that runs again is in it already."""
         if stream == self.name:
-            return True
+            self.two = self.two or self._beside > 0
+            self._beside = 0
+            is_new, self._batch = batch > self._batch, max(batch, self._batch)
+            return is_new
         if stream in self._before:
-            self.two = True
-            return False
+            self._beside += 1
+            if self._beside < _TAKES_OVER:
+                return False
+            self._before.remove(stream)
         if self.name:
             self._before.append(self.name)
-        self.name = stream
+        self.name, self._batch, self._beside = stream, batch, 0
         return True
 
 
@@ -117,6 +128,8 @@ class QueryShare:
     #: All sources of the query, here and elsewhere, where someone has said so.
     of: tuple[str, ...] | None = None
     results: Trailing | None = None
+    #: Whether any result has come out.
+    came: bool = False
     #: The stream that they come out of.
     results_of: OneStream = field(default_factory=OneStream)
     #: The share of what is accepted that reaches the result, and since when the query runs here.

@@ -38,7 +38,7 @@ class Agreed:
     def __init__(self, given: float | None = None, patience_s: float = 600.0) -> None:
         if given is not None and not given > 0:
             raise BadArgument(
-                f"agreed={given!r}: tuples a second that count, above 0; math.inf counts all, as "
+                f"agreed={given!r}: rows a second that count, above 0; math.inf counts all, as "
                 "published; leave it out to have it learned"
             )
         self._given = given

@@ -156,7 +156,7 @@ class SiteBooks:
         if stream is None:
             stream = self.streams[sample.stream] = StreamCost(account.hold_s)
             self._restore_prices(sample.stream)
-        counts = self._counts(account.runs_in, sample.stream, f"gate {gate!r}")
+        counts = self._counts(account.runs_in, sample, f"gate {gate!r}")
         stream.enter(gate, account.hold_s)
         stream.derived = stream.derived or account.derived
         if not counts:
@@ -164,9 +164,12 @@ class SiteBooks:
         usual = sample.interval_s or account.hold_s
         elapsed = now_s - account.heard_s if account.batches else usual
         account.arrivals.add(sample)
-        account.offered.add(sample.started_at, sample.arrived, usual, now_s)
-        account.accepted.add(sample.started_at, sample.sic_kept, usual, now_s)
-        account.brought.add(sample.started_at, sample.sic_arrived, usual, now_s)
+        for trailing, amount in (
+            (account.offered, sample.arrived),
+            (account.accepted, sample.sic_kept),
+            (account.brought, sample.sic_arrived),
+        ):
+            trailing.add(sample.started_at, amount, usual, now_s, stream.duration_s)
         account.batches += 1
         account.heard_s = now_s
         known = self._queries[account.query]
@@ -182,9 +185,9 @@ class SiteBooks:
             self.streams[stream].restore(prices)
 
     @staticmethod
-    def _counts(account: OneStream, stream: str, what: str) -> bool:
+    def _counts(account: OneStream, sample: LoadSample, what: str) -> bool:
         known = account.two
-        found = account.counts(stream)
+        found = account.counts(sample.stream, sample.batch_id)
         if account.two and not known:
             log.warning(
                 "%s is in two streams at once, and only the rows of one count: give each stream a gate "
@@ -212,10 +215,13 @@ class SiteBooks:
         if known is None or known.results is None:
             return  # it has ended here
         sample = cleaned(sample)
-        usual = sample.interval_s or self.settings.hold_s
-        if not self._counts(known.results_of, sample.stream, f"the result of query {query!r}"):
+        if not self._counts(known.results_of, sample, f"the result of query {query!r}"):
             return
-        known.results.add(sample.started_at, sample.sic_arrived, usual, now_s)
+        known.came = known.came or sample.arrived > 0
+        stream = self.streams.get(sample.stream)
+        before = 0.0 if stream is None else stream.duration_s
+        usual = sample.interval_s or self.settings.hold_s
+        known.results.add(sample.started_at, sample.sic_arrived, usual, now_s, before)
 
     def measures_results(self, query: str) -> bool:
         """Whether this site is the query's root: results are measured here."""
@@ -272,8 +278,9 @@ class SiteBooks:
 
     def result_sic(self, query: str, now_s: float) -> float | None:
         """The query's SIC as measured at its root, if that is here and a result has come."""
-        results = self._queries[query].results
-        return results.per_window(now_s) if results is not None and results.known else None
+        known = self._queries[query]
+        # While all windows are still open nobody knows what comes out of them.
+        return known.results.per_window(now_s) if known.results is not None and known.came else None
 
     def view(self, query: str, now_s: float) -> QueryView:
         """The query as this site sees it."""

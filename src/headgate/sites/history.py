@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ class History:
 
     def __init__(self, path: Path, largest: int = _LARGEST) -> None:
         self._path, self._largest = path, largest
+        #: Whether the file is known to end with a whole line.
+        self._whole = False
 
     def add(self, status: Mapping[str, Any]) -> None:
         """The SIC, acceptance and keep rates of a status."""
@@ -34,7 +37,20 @@ class History:
         if self._path.exists() and self._path.stat().st_size > self._largest:
             self._path.replace(self._before)
         with open(self._path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(line, separators=(",", ":")) + "\n")
+            cut = "\n" if self._is_cut() else ""
+            file.write(cut + json.dumps(line, separators=(",", ":")) + "\n")
+
+    def _is_cut(self) -> bool:
+        """Whether a crash cut the last line off: the next is not to be glued to it."""
+        if self._whole:
+            return False
+        self._whole = True
+        with open(self._path, "rb") as file:
+            file.seek(0, os.SEEK_END)
+            if file.tell() == 0:
+                return False
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) != b"\n"
 
     @property
     def _before(self) -> Path:

@@ -194,7 +194,7 @@ def _root_is_another(
 ) -> str | None:
     if report.root and query.root not in (None, site) and lives(query.root or ""):
         return (
-            f"site {query.root!r} is the query's root: a result comes out at one site; report this one "
-            f"without root and result_sic, or stop it at {query.root!r} first"
+            f"site {query.root!r} is the query's root: a result comes out at one site; leave "
+            f"site.result out here (in a report: root and result_sic), or stop it at {query.root!r}"
         )
     return None

@@ -81,27 +81,16 @@ class Journal:
             self._db = sqlite3.connect(
                 self.path, timeout=2.0, isolation_level=None, check_same_thread=False
             )
-            # Exclusive: no second coordinator, and no shared memory, which network folders lack.
-            self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
-            self._db.execute("PRAGMA journal_mode = WAL")
-            # A killed process loses nothing. A machine that loses power may lose its last moments, and
-            # never a part of a change; sites say it all again within a second. FULL waits for the disk
-            # each time: milliseconds, where this takes a tenth of one.
-            self._db.execute("PRAGMA synchronous = NORMAL")
-            self._db.execute("BEGIN EXCLUSIVE")
-            (version,) = self._db.execute("PRAGMA user_version").fetchone()
-            if version == 0:
-                for statement in _TABLES.strip().split(";")[:-1]:
-                    self._db.execute(statement)
-                self._db.execute(f"PRAGMA user_version = {_VERSION}")
-            self._db.execute("COMMIT")
         except (sqlite3.Error, OSError) as error:
             raise _unusable(self.path, error) from error
-        if version not in (0, _VERSION):
-            raise SnapshotError(
-                f"{str(self.path)!r} is a journal of version {version}, and this Headgate knows version "
-                f"{_VERSION}: start the Headgate that wrote it, or give another folder"
-            )
+        try:
+            self._prepare()
+        except sqlite3.Error as error:
+            self._db.close()
+            raise _unusable(self.path, error) from error
+        except SnapshotError:
+            self._db.close()  # it has the lock
+            raise
 
     def load(self) -> tuple[dict[str, SiteRecord], dict[str, Hosted]]:
         """What was remembered, with times of this process's clock."""
@@ -141,6 +130,28 @@ class Journal:
     def close(self) -> None:
         """Let go of the file."""
         self._db.close()
+
+    def _prepare(self) -> None:
+        """Lock the file, and make its tables if it is new."""
+        # Exclusive: no second coordinator, and no shared memory, which network folders lack.
+        self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        self._db.execute("PRAGMA journal_mode = WAL")
+        # A killed process loses nothing. A machine that loses power may lose its last moments, and
+        # never a part of a change; sites say it all again within a second. FULL waits for the disk
+        # each time: milliseconds, where this takes a tenth of one.
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        self._db.execute("BEGIN EXCLUSIVE")
+        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        if version == 0:
+            for statement in _TABLES.strip().split(";")[:-1]:
+                self._db.execute(statement)
+            self._db.execute(f"PRAGMA user_version = {_VERSION}")
+        self._db.execute("COMMIT")
+        if version not in (0, _VERSION):
+            raise SnapshotError(
+                f"{str(self.path)!r} is a journal of version {version}, and this Headgate knows version "
+                f"{_VERSION}: start the Headgate that wrote it, or give another folder"
+            )
 
     def _write_site(self, site: str, record: SiteRecord | None) -> None:
         if record is None:

@@ -106,7 +106,7 @@ class QueryReport:
             if strangers:
                 raise BadArgument(
                     f"source {min(strangers)!r} is unknown: the query's sources are "
-                    f"{listed(self.of)}; correct the source's name or declare it in of="
+                    f"{listed(self.of)}; correct the source's name, or declare all sources of the query"
                 )
         if not isinstance(self.root, bool):
             raise BadArgument(f"root={_shown(self.root)}: give True or False")
@@ -315,10 +315,14 @@ def _read_update(value: Any) -> QueryUpdate:
     _check_sic("accepted", accepted)
     if age is not None and not (_is_number(age) and age >= 0):
         raise ValueError(f"age_s={_shown(age)}")
-    if (sic is None) != (age is None) or type(sources) is not int or sources < 0:
-        raise ValueError(f"sic={_shown(sic)}, age_s={_shown(age)}, sources={_shown(sources)}")
-    if not (_is_number(weight) and 0 < weight <= MAX_WEIGHT and type(priority) is int):
-        raise ValueError(f"weight={_shown(weight)}, priority={_shown(priority)}")
+    if (sic is None) != (age is None):
+        raise ValueError(f"sic={_shown(sic)}, age_s={_shown(age)}")
+    if type(sources) is not int or not 0 <= sources <= MAX_SOURCES:
+        raise ValueError(f"sources={_shown(sources)}")
+    if not (_is_number(weight) and 0 < weight <= MAX_WEIGHT):
+        raise ValueError(f"weight={_shown(weight)}")
+    if type(priority) is not int or abs(priority) > MAX_PRIORITY:
+        raise ValueError(f"priority={_shown(priority)}")
     return QueryUpdate(sic, age, sources, float(weight), priority, accepted)
 
 
@@ -391,13 +395,20 @@ def _check_fields(value: Mapping[str, Any], known: Sequence[str]) -> None:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number that no float can hold
+        return False
 
 
 def _shown(value: object) -> str:
     """A value for a message, of bounded length: it may come from anybody."""
     if isinstance(value, dict | list | tuple | set | frozenset):
         return f"a {type(value).__name__} of {len(value)}"
+    if isinstance(value, int) and value.bit_length() > 400:  # Python does not write the longest ones
+        return f"a whole number of {value.bit_length():,} bits"
     text = repr(value if not isinstance(value, str) else value[:80])
     return text if len(text) <= 100 else text[:100] + "..."
 

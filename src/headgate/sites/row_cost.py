@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 __all__ = ["RowCost"]
@@ -26,6 +26,8 @@ __all__ = ["RowCost"]
 _BATCHES = 16
 #: Two batches tell a slope if one has so many times the rows of the other; so many pairs make an answer.
 _APART, _PAIRS = 1.3, 3
+#: A batch that took so many times as long as one with as many rows says that the other lacks time.
+_ODD = 3.0
 #: How far the price moves towards an answer.
 _STEP = 0.5
 #: The bound grows by this with every batch, as costs may.
@@ -47,7 +49,8 @@ class RowCost:
     def __init__(self) -> None:
         self._seen: deque[tuple[float, float]] = deque(maxlen=_BATCHES)
         self._bound = math.inf
-        self._ratios: deque[float] = deque(maxlen=_BATCHES)
+        #: Batches with rows, cold ones too, that bound the price.
+        self._bounds: deque[tuple[float, float]] = deque(maxlen=_BATCHES)
         self._per_row = 0.0
         self._fixed = 0.0
         self._told = False
@@ -56,10 +59,15 @@ class RowCost:
         """Learn from a batch; a cold one (`trust` below 1) only says what rows cost at most."""
         if rows > 0 and seconds > 0.0:
             first = not self.known
-            self._ratios.append(seconds / rows)
+            self._bounds.append((rows, seconds))
+            least, second = _two_least(self._bounds)
             # The second least, once there are some: one report that lacks most of its time says nothing.
-            least = sorted(self._ratios)[1 if len(self._ratios) >= _PAIRS else 0]
-            self._bound = min(self._bound * _GROWTH, least)
+            if len(self._bounds) < _PAIRS:
+                self._bound = min(self._bound * _GROWTH, _ratio(least))
+            elif len(self._bounds) == _PAIRS and self._is_odd(least):
+                self._bound = _ratio(second)  # what was believed while there was nothing else
+            else:
+                self._bound = min(self._bound * _GROWTH, _ratio(second))
             if first:
                 self._per_row = _FIRST * self._bound
         if trust >= 1.0 or not self.known:
@@ -67,6 +75,11 @@ class RowCost:
             self._learn()
         self._per_row = min(self._per_row, self._bound)
         self._fixed = self._rest() if self._seen else max(0.0, seconds - self._per_row * rows)
+
+    def _is_odd(self, batch: tuple[float, float]) -> bool:
+        """Whether a batch without more rows took several times as long: then time is missing here."""
+        rows, seconds = batch
+        return any(y > _ODD * seconds for x, y in self._bounds if x <= _APART * rows)
 
     def _learn(self) -> None:
         points = list(self._seen)
@@ -111,10 +124,6 @@ class RowCost:
         """The most that a row may be blamed for: all of the batch, while batches do not tell."""
         return self._per_row if self._told or not self.known else self._bound
 
-    def predict(self, rows: float) -> float:
-        """How long a batch with that many rows takes."""
-        return self._fixed + self._per_row * rows
-
     def rows_within(self, seconds: float) -> float:
         """How many rows fit into that time; 0 where the fixed price alone is surely longer."""
         if not self.known:
@@ -128,11 +137,29 @@ class RowCost:
             "per_row": self._per_row,
             "fixed": self._fixed,
             "seen": [list(point) for point in self._seen],
+            "bounds": [list(point) for point in self._bounds],
+            "told": self._told,
         }
 
     def restore(self, value: Mapping[str, Any]) -> None:
         """Go on from `snapshot`."""
         self._bound = math.inf if value["bound"] is None else float(value["bound"])
         self._per_row, self._fixed = float(value["per_row"]), float(value["fixed"])
-        self._seen.clear()
-        self._seen.extend((float(x), float(y)) for x, y in value["seen"])
+        self._seen = _points(value["seen"])
+        self._bounds = _points(value["bounds"])
+        self._told = bool(value["told"])
+
+
+def _points(value: Iterable[Sequence[float]]) -> deque[tuple[float, float]]:
+    return deque(((float(x), float(y)) for x, y in value), maxlen=_BATCHES)
+
+
+def _ratio(batch: tuple[float, float]) -> float:
+    return batch[1] / batch[0]
+
+
+def _two_least(
+    batches: Iterable[tuple[float, float]],
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    ordered = sorted(batches, key=_ratio)
+    return ordered[0], ordered[min(1, len(ordered) - 1)]

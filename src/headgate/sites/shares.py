@@ -33,8 +33,8 @@ __all__ = ["GateShare", "QueryView", "SiteSettings", "SiteShares", "Told"]
 
 #: A decision that comes late stands for at most so many.
 _CAUGHT_UP = 20
-#: Of so many streams the prices are kept for a restart; those that run come first.
-_PRICES = 100
+#: Of so many gates and streams what was learned is kept for a restart; those that run come first.
+_REMEMBERED = 1000
 #: Derived rows are worth this at least.
 _NEXT_TO_NOTHING = 1e-9
 #: After so many windows results are compared with what was accepted, and over so many more.
@@ -252,12 +252,14 @@ class SiteShares(SiteBooks):
 
     def snapshot(self) -> dict[str, Any]:
         """What was learned and outlasts a restart, as JSON."""
+        usual: dict[str, float | None] = dict(self._usual)
+        usual |= {name: gate.agreed.usual for name, gate in self.gates.items()}
         prices: dict[str, Mapping[str, Any]] = dict(self._prices)
         prices |= {name: stream.snapshot() for name, stream in self.streams.items() if stream.known}
         return {
             "trim": self.trim,
-            "usual": {name: gate.agreed.usual for name, gate in self.gates.items()},
-            "prices": dict(list(prices.items())[-_PRICES:]),
+            "usual": dict(list(usual.items())[-_REMEMBERED:]),
+            "prices": dict(list(prices.items())[-_REMEMBERED:]),
         }
 
     def remember(self, value: Mapping[str, Any]) -> None:

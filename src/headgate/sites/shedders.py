@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from headgate.errors import BadArgument
 from headgate.fairness.balance_sic import BalanceSic
@@ -22,7 +21,6 @@ from headgate.fairness.random_shedding import RandomShedding
 
 __all__ = ["SHEDDERS", "Entitled", "Offer", "Shedder", "shedder"]
 
-Floats = npt.NDArray[np.float64]
 #: Tuples are counted in thousandths.
 _PARTS = 1000.0
 #: The published shedders keep or shed whole batches: so many of each gate in an interval.

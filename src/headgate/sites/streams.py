@@ -32,12 +32,12 @@ class StreamCost:
 
     def __init__(self, hold_s: float) -> None:
         self.hold_s = hold_s
+        self._holds: dict[str, float] = {}
         #: Whether rows of other fragments come in with it.
         self.derived = False
         self._fit = RowCost()
         #: The same of how long batches last, whatever cores they get and however few their tasks are.
         self._lasts = RowCost()
-        self._gates: set[str] = set()
         self._batch = -1
         self._heard: set[str] = set()
         self._kept = 0.0
@@ -57,12 +57,13 @@ class StreamCost:
 
     def enter(self, gate: str, hold_s: float) -> None:
         """A gate is in this stream; the strictest target holds."""
-        self._gates.add(gate)
-        self.hold_s = min(self.hold_s, hold_s)
+        self._holds[gate] = hold_s
+        self.hold_s = min(self._holds.values())
 
     def leave(self, gate: str) -> None:
         """Its batches no longer wait for this gate's part."""
-        self._gates.discard(gate)
+        self._holds.pop(gate, None)
+        self.hold_s = min(self._holds.values(), default=self.hold_s)
 
     def add(self, gate: str, sample: LoadSample, cores: float, now_s: float) -> bool:
         """A gate's part of a batch; true when the batch is complete and was taken in.
@@ -81,7 +82,7 @@ class StreamCost:
         self._heard.add(gate)
         self._kept += sample.kept
         self._last = sample
-        if self._heard >= self._gates:
+        if self._heard >= self._holds.keys():
             ended = self._close(cores)
         return ended
 

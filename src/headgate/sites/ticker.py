@@ -28,6 +28,8 @@ log = logging.getLogger("headgate")
 
 #: Shorter than a lease, so that nobody takes the site for gone when its coordinator is back.
 _LONGEST_PAUSE_S = 10.0
+#: And the longest that a coordinator may ask for: it can be restarted with other settings.
+_LONGEST_WAIT_S = 60.0
 
 
 class Client(Protocol):
@@ -38,6 +40,9 @@ class Client(Protocol):
 
     def leave(self, queries: Iterable[str] | None = None) -> None:
         """Say goodbye."""
+
+    def skip(self) -> None:
+        """Go on with numbers far above those so far."""
 
     def close(self) -> None:
         """Let go of what it holds."""
@@ -59,39 +64,42 @@ class Exchange:
         #: The queries that this coordinator speaks for; None for all.
         self.queries: set[str] | None = None
         self._pause = every_s
-        self._said = ""
+        self._said = self._code = ""
         self._refused: dict[str, str] = {}
         self._unreported: dict[str, str] = {}
         #: What this coordinator was told of, and not yet that it has ended here.
         self._hosted: set[str] = set()
         self.state = "joining"
-        self.told_s: float | None = None
 
     def once(self) -> float:
         """One exchange; how long to wait before the next."""
         with self._lock:
             report = self._report()
             ended = self._hosted.difference(self._shares.queries)
-        if not report and not ended:
-            return self._every
         try:
             if ended:
                 self._client.leave(sorted(ended))
                 self._hosted -= ended
             self._hosted.update(report)
-            reply = self._client.exchange(report) if report else Reply({}, {})
-        except CoordinatorGone as error:
-            self._say("gone", str(error))
-            self._pause = min(_LONGEST_PAUSE_S, max(self._every, 2.0 * self._pause))
-            return self._pause
+            # An empty report too: it keeps the site's name, and shows that the coordinator is there.
+            reply = self._client.exchange(report)
         except CoordinatorRefused as error:
-            self._say("refused", str(error))
-            self._pause = min(_LONGEST_PAUSE_S, max(self._every, 2.0 * self._pause))
-            return max(error.retry_after_s or 0.0, self._pause)
+            self._say("refused", error.code, str(error))
+            if error.code == "replayed":  # the file with the numbers is an old one
+                self._client.skip()
+            return max(min(_LONGEST_WAIT_S, error.retry_after_s or 0.0), self._longer())
+        except (CoordinatorGone, OSError) as error:
+            gone = isinstance(error, CoordinatorGone)
+            self._say("gone" if gone else "failed", type(error).__name__, str(error))
+            return self._longer()
         self._pause = self._every
-        self._say("in touch", "")
+        self._say("in touch")
         self._take(reply, report)
         return self._every
+
+    def _longer(self) -> float:
+        self._pause = min(_LONGEST_PAUSE_S, max(self._every, 2.0 * self._pause))
+        return self._pause
 
     def _report(self) -> dict[str, QueryReport]:
         now, shares = self._clock(), self._shares
@@ -124,7 +132,6 @@ class Exchange:
             for query, word in reply.queries.items()
         }
         with self._lock:
-            self.told_s = now
             self._shares.hear_coordinator(told)
             for query, word in reply.queries.items():
                 if self._is_as_sent(query, sent):
@@ -151,15 +158,20 @@ class Exchange:
         """Why the coordinator is gone, or refuses; empty while it answers."""
         return self._said
 
-    def _say(self, state: str, why: str) -> None:
-        """Each change once: a coordinator may be gone for hours."""
-        if (state, why) == (self.state, self._said):
+    def _say(self, state: str, code: str = "", why: str = "") -> None:
+        """Each change once: a coordinator may be gone for hours, and its words hold numbers."""
+        self._said = why
+        if (state, code) == (self.state, self._code):
             return
+        site = self._shares.settings.name
         if state != "in touch":
-            log.warning("the coordinator is %s; the site goes on with its own view: %s", state, why)
+            what = {"refused": "refuses site", "gone": "is gone for site"}.get(
+                state, "cannot be told of"
+            )
+            log.warning("the coordinator %s %r, which goes on with its own view: %s", what, site, why)
         elif self.state not in ("joining", "in touch"):
-            log.warning("the coordinator is back")
-        self.state, self._said = state, why
+            log.warning("the coordinator is back for site %r", site)
+        self.state, self._code = state, code
 
     def goodbye(self) -> None:
         """The site ends."""
@@ -190,7 +202,7 @@ class Ticker:
         self._history = History(folder / "sic.jsonl")
         self._ended = threading.Event()
         self._threads: list[threading.Thread] = []
-        self._fault = ""
+        self._faults: dict[str, str] = {}
         self._restore()
 
     def start(self) -> None:
@@ -237,20 +249,23 @@ class Ticker:
             pause = self._shares.settings.interval_s
             try:
                 pause = exchange.once()
+                self._faults.pop("talk", None)
             except Exception as error:  # a bug here must not silence the site for good
-                self._complain(error)
+                self._complain("talk", error)
 
     def _guarded(self, step: Callable[[], None]) -> None:
         try:
             step()
-            self._fault = ""
+            self._faults.pop("tick", None)
         except Exception as error:
-            self._complain(error)
+            self._complain("tick", error)
 
-    def _complain(self, error: Exception) -> None:
+    def _complain(self, where: str, error: Exception) -> None:
+        """Each fault once; the name of a file that differs every time does not make it another."""
         text = f"{type(error).__name__}: {error}".splitlines()[0]
-        if text != self._fault:
-            self._fault = text
+        kind = f"{type(error).__name__} {error.errno}" if isinstance(error, OSError) else text
+        if kind != self._faults.get(where):
+            self._faults[where] = kind
             log.warning("site %r failed at a step and goes on: %s", self._shares.settings.name, text)
             log.debug("details", exc_info=True)
 
@@ -262,6 +277,7 @@ class Ticker:
                 "site": shares.settings.name,
                 "at": self._wall(),
                 "shedding": shares.settings.shedding,
+                "stopped": self._ended.is_set(),
                 "overloaded": shares.overloaded,
                 "level": _finite(shares.level),
                 "cores": shares.settings.cores,

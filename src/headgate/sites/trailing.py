@@ -4,16 +4,23 @@ Eq. 1 of themis-2016 counts the tuples of the last STW. A micro-batch brings the
 since the batch before it began, so a window that is cut at any moment holds two batches or three, and
 the count jumps by a third. Here amounts are divided by the time in which they were collected, from the
 start of one batch to the start of the next, and scaled to a whole window.
+
+A stream without rows runs no batch. The time of a pause is not one of collecting: counted so, the first
+rows after it would look few, and be worth many times what they are. Where every batch comes late,
+because rows are few, that is the stream's way and no pause.
 """
 
 from __future__ import annotations
 
+import statistics
 from collections import deque
 
 __all__ = ["Trailing"]
 
 #: Two batches lie at most so many windows apart; more is a clock that jumped, or a query that was down.
 _LONGEST_GAP = 10.0
+#: So many spacings tell what is usual for a stream.
+_SPACINGS = 9
 #: A stream is quiet once it is silent for so many of its usual intervals.
 _QUIET = 2.5
 
@@ -34,10 +41,15 @@ class Trailing:
         self._batches: deque[tuple[float, float]] = deque()
         self._start: float | None = None
         self._heard = 0.0
+        #: The latest spacings as they were, pauses too.
+        self._spacings: deque[float] = deque(maxlen=_SPACINGS)
 
-    def add(self, started_at: float, amount: float, usual_s: float, heard_s: float) -> None:
-        """A batch that began then; `usual_s` stands in for a spacing that is not to be had.
+    def add(
+        self, started_at: float, amount: float, usual_s: float, heard_s: float, before_s: float = 0.0
+    ) -> None:
+        """A batch that began then; `usual_s` is how long such a batch collects if nothing is unusual.
 
+        It collects longer where the batch before it took long (`before_s`).
         `started_at` is the stream's clock, which may jump; `heard_s` is a clock that does not.
         """
         spacing = usual_s if self._start is None else started_at - self._start
@@ -48,6 +60,11 @@ class Trailing:
         elif not 0.0 < spacing <= _LONGEST_GAP * self._stw:
             self._batches.clear()
             spacing = usual_s
+        elif self._batches:
+            self._spacings.append(spacing)
+            usual_s = max(usual_s, before_s, statistics.median_high(self._spacings))
+            if spacing > _QUIET * usual_s:
+                spacing = usual_s
         self._batches.append((spacing, amount))
         while len(self._batches) > 1 and self._span - self._batches[0][0] >= self._stw:
             self._batches.popleft()
@@ -73,8 +90,3 @@ class Trailing:
     def per_window(self, now_s: float) -> float:
         """The amount in a whole source time window."""
         return self.per_second(now_s) * self._stw
-
-    @property
-    def known(self) -> bool:
-        """Whether any batch came."""
-        return bool(self._batches)

@@ -45,6 +45,7 @@ from headgate.spark.shape import THRESHOLD, WEIGHT, GateShape, Limits, quoted, q
 from headgate.spark.sic_column import SIC, require_sic, worth
 from headgate.spark.task_plan import TaskPlan
 from headgate.spark.weights import chained
+from headgate.spark.worker_errors import said_by_spark
 from headgate.store.folder import check_gate_name, open_control_folder
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
@@ -270,12 +271,15 @@ class Gate:
         """Can a Python worker import Headgate and open the control folder?"""
         try:
             self._reader(spark, shape, "thresholds").collect()
-        except PySparkException as error:
+        except Exception as error:
+            said = said_by_spark(error)
+            if said is None:
+                raise
             raise WorkerError(
                 f"gate {self.name!r}: a Python worker of Spark cannot serve its plan. Headgate "
                 "(with pyarrow) must be installed for the workers' Python (PYSPARK_PYTHON), and "
                 f"the control folder {str(self.control)!r} must be there on every executor. "
-                f"Spark said: {str(error).strip().splitlines()[0]}"
+                f"Spark said: {said}"
             ) from error
 
     def _check_literal(self, frame: DataFrame) -> None:

@@ -40,6 +40,7 @@ from headgate.spark.guard_task import GuardTask
 from headgate.spark.identity import require_own_column, require_timestamp, seed_of
 from headgate.spark.loop import ControlLoop
 from headgate.spark.shape import WEIGHT, quoted, quoted_name
+from headgate.spark.worker_errors import said_by_spark
 from headgate.store.folder import check_gate_name, claim_json, open_control_folder
 from headgate.store.guards import declare_guard
 
@@ -224,17 +225,18 @@ class _Guard:
 
         try:
             spark.range(1).repartition(1).mapInArrow(check, "id bigint").collect()
-        except PySparkException as error:
+        except Exception as error:  # cloudpickle raises what it likes
+            said = said_by_spark(error)
+            if said is None:
+                raise BadArgument(
+                    f"guard {self.name!r}: the function cannot be sent to Spark's workers "
+                    f"({type(error).__name__}: {error}): open connections and models inside it, on "
+                    "first use"
+                ) from error
             raise WorkerError(
                 f"guard {self.name!r}: a Python worker of Spark cannot run it. Headgate (with numpy and "
                 "pyarrow) must be installed for the workers' Python (PYSPARK_PYTHON), and the folders "
-                f"{folders} must be there on every executor. "
-                f"Spark said: {str(error).strip().splitlines()[0]}"
-            ) from error
-        except Exception as error:  # cloudpickle raises what it likes
-            raise BadArgument(
-                f"guard {self.name!r}: the function cannot be sent to Spark's workers "
-                f"({type(error).__name__}: {error}): open connections and models inside it, on first use"
+                f"{folders} must be there on every executor. Spark said: {said}"
             ) from error
 
     def declare(self) -> None:

@@ -17,7 +17,6 @@ from headgate.joins.rows import compiled
 from headgate.spark.session import session_of  # first: it says which extra is missing
 
 # isort: split
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -48,6 +47,7 @@ from headgate.spark.join_unpack import Unpacker, counted, result_schema
 from headgate.spark.join_work import JoinWork
 from headgate.spark.loop import ControlLoop
 from headgate.spark.task_plan import TaskPlan
+from headgate.spark.worker_errors import said_by_spark
 from headgate.store.folder import check_gate_name, claim_json, open_control_folder
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
@@ -257,15 +257,16 @@ def _trial(spark: SparkSession, name: str, folder: Path, on: Condition) -> None:
 
     try:
         spark.range(1).repartition(1).mapInArrow(check, "id bigint").collect()
-    except PySparkException as error:
+    except Exception as error:  # cloudpickle raises what it likes
+        said = said_by_spark(error)
+        if said is None:
+            raise BadArgument(
+                f"join {name!r}: the condition cannot be sent to Spark's workers "
+                f"({type(error).__name__}: {error}): open connections and models inside the function, "
+                "on first use"
+            ) from error
         raise WorkerError(
             f"join {name!r}: a Python worker of Spark cannot run it. Headgate with its join extra (pip "
             "install 'headgate[join]') must be there for the workers' Python (PYSPARK_PYTHON), and the "
-            f"folder {str(folder)!r} must be there on every executor. "
-            f"Spark said: {str(error).strip().splitlines()[0]}"
-        ) from error
-    except Exception as error:  # cloudpickle raises what it likes
-        raise BadArgument(
-            f"join {name!r}: the condition cannot be sent to Spark's workers ({type(error).__name__}: "
-            f"{error}): open connections and models inside the function, on first use"
+            f"folder {str(folder)!r} must be there on every executor. Spark said: {said}"
         ) from error

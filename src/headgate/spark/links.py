@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headgate.errors import BadArgument, ControlFolderError
+from headgate.errors import BadArgument, ControlFolderError, WrongKindOfFrame
 from headgate.spark.session import session_of  # first: it says which extra is missing
 
 # isort: split
@@ -25,7 +25,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 from headgate.spark.sic_column import SIC, require_sic
 
@@ -51,9 +51,30 @@ def _checked(schema: str) -> str:
     return schema
 
 
-def _as_text(frame: DataFrame) -> DataFrame:
+def _as_text(frame: DataFrame, schema: str) -> DataFrame:
+    """As JSON, if the columns are the link's: what does not fit would be null at the other end."""
+    if not frame.isStreaming:
+        raise WrongKindOfFrame("a link is for streams, and this DataFrame is a batch")
     require_sic(frame)
+    given, asked = _types(frame.schema), _types(StructType.fromDDL(schema))
+    wrong = [f"{name} {kind} is missing" for name, kind in asked.items() if name not in given]
+    wrong += [f"{name} is not in the link's schema" for name in given if name not in asked]
+    wrong += [
+        f"{name} is {given[name]} and the link has {kind}"
+        for name, kind in asked.items()
+        if given.get(name, kind) != kind
+    ]
+    if wrong:
+        raise BadArgument(
+            f"these rows do not fit the link ({'; '.join(wrong)}): select and cast columns before "
+            "write, or correct schema= at both ends"
+        )
     return frame.select(F.to_json(F.struct("*"), _TIMESTAMPS).alias("value"))
+
+
+def _types(schema: DataType) -> dict[str, str]:
+    assert isinstance(schema, StructType)
+    return {field.name: field.dataType.simpleString() for field in schema.fields}
 
 
 @dataclass(frozen=True)
@@ -65,6 +86,8 @@ class FileLink:
 
     def __post_init__(self) -> None:
         _checked(self.schema)
+        if not isinstance(self.path, str | os.PathLike) or not os.fspath(self.path):
+            raise BadArgument(f"path={self.path!r}: give a folder that both sites can read and write")
 
     def _folder(self) -> Path:
         folder = Path(os.fspath(self.path)).absolute()
@@ -80,7 +103,7 @@ class FileLink:
     def write(self, frame: DataFrame) -> DataStreamWriter:
         """A writer for a fragment's stream; give it a checkpoint and a trigger, and start it."""
         session_of(frame)
-        writer = _as_text(frame).writeStream.format("text").outputMode("append")
+        writer = _as_text(frame, self.schema).writeStream.format("text").outputMode("append")
         return writer.option("path", str(self._folder()))
 
     def read(self, spark: SparkSession) -> DataFrame:
@@ -110,7 +133,7 @@ class KafkaLink:
     def write(self, frame: DataFrame) -> DataStreamWriter:
         """A writer for a fragment's stream; give it a checkpoint and a trigger, and start it."""
         session_of(frame)
-        writer = _as_text(frame).writeStream.format("kafka").outputMode("append")
+        writer = _as_text(frame, self.schema).writeStream.format("kafka").outputMode("append")
         return writer.options(
             **{"kafka.bootstrap.servers": self.servers, "topic": self.topic, **self.options}
         )

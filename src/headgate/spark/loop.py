@@ -326,6 +326,9 @@ class ControlLoop:
                 self._read_recent(query, handle)
             else:
                 self.on_terminated(query)
+        # One that was over before it was looked at, and whose reports came by the listener all the same.
+        for key in [key for key in self._runs if key[1] not in active]:
+            del self._runs[key]
 
     def _read_recent(self, query: str, handle: StreamingQuery) -> None:
         last = handle.lastProgress

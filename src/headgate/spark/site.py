@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import logging
+import math
 import os
 import threading
 import time
@@ -38,10 +40,13 @@ from headgate.spark.identity import seed_of
 from headgate.spark.loop import ControlLoop
 from headgate.spark.results import ResultSpec, metered
 from headgate.spark.sic_column import require_sic
+from headgate.spark.site_arguments import check_token, number, strings, whole
 from headgate.store.folder import check_gate_name, open_control_folder
 from headgate.store.only_one import only_one
 
 __all__ = ["Site"]
+
+log = logging.getLogger("headgate")
 
 
 class Site:
@@ -64,6 +69,8 @@ class Site:
         or more. By default ten times `hold`, 10 seconds at least.
     delay: how long it takes until what is accepted here shows in what coordinators say, roughly: a batch
         and an exchange. Half or twice the truth does no harm.
+    headroom: the share of the cores that is planned for; the rest is for what nobody foresees.
+    seed: of the published sheddings' draws.
     shedding: ``"mirror"``, or ``"balance-sic"`` and ``"random"`` as published, to compare.
     """
 
@@ -87,9 +94,17 @@ class Site:
         shedding: str = "mirror",
         seed: int = 0,
     ) -> None:
+        if not hasattr(spark, "streams") or not hasattr(spark, "version"):
+            raise BadArgument(f"hg.Site(spark, name, ...): spark is {spark!r}; give a SparkSession")
         if not isinstance(name, str):
             raise BadArgument(f"hg.Site(spark, name, ...): the name is {name!r}; give a string")
         check_name("site", name)
+        check_token(coordinator, token)
+        whole("seed", seed)
+        if rows_per_s is not None and cores is not None:
+            raise BadArgument(
+                f"cores={cores!r} and rows_per_s={rows_per_s!r}: the capacity is in one or the other"
+            )
         check_spark_version(spark.version)
         hold_s = seconds(hold, "hold")
         self.name = name
@@ -98,7 +113,7 @@ class Site:
         self._folder = self._control / "sites" / name
         self.settings = SiteSettings(
             name=name,
-            cores=float(_cores(spark)) if cores is None else _number("cores", cores),
+            cores=float(_cores(spark)) if cores is None else number("cores", cores, "above 0"),
             stw_s=max(10.0, 10.0 * hold_s) if stw is None else seconds(stw, "stw"),
             interval_s=1.0 if stw is None else min(1.0, seconds(stw, "stw")),
             delay_s=1.5 * hold_s + 1.0 if delay is None else seconds(delay, "delay"),
@@ -166,7 +181,7 @@ class Site:
         if priority is not None and (isinstance(priority, bool) or not isinstance(priority, int)):
             raise BadArgument(f"priority={priority!r}: a whole number; 0 is usual")
         if weight is not None:
-            weight = _number("weight", weight)
+            weight = number("weight", weight, "above 0; 1 is usual")
         with self._lock:
             self._shares.declare(name, weight=weight, priority=priority, of=of)
 
@@ -211,15 +226,17 @@ class Site:
         hold_s = None if hold is None else seconds(hold, "hold")
         if start is not None:
             check_rate(start, "start")
+        if seed is not None:
+            whole("seed", seed)
         if agreed is not None:
             if source is None:
                 raise BadArgument(f"agreed={agreed!r} is for a source; these rows are derived")
-            agreed = _number("agreed", agreed)
+            agreed = number("agreed", agreed, "of rows a second, above 0; math.inf counts all")
             Agreed(agreed)  # refuses what is no rate
         if keep is not None and policy is not None:
             raise BadArgument("give keep= or policy=, not both: keep= is a policy (ValueClasses)")
         if keep is not None:
-            policy = ValueClasses((keep,) if isinstance(keep, str) else tuple(keep))
+            policy = ValueClasses(strings("keep", keep) or ())
         if policy is not None and not isinstance(policy, Policy):
             raise BadArgument(f"policy={policy!r}: give hg.Uniform(), hg.ValueClasses(...) or the like")
         if isinstance(policy, ConceptDriven):
@@ -239,7 +256,7 @@ class Site:
             policy=policy or Uniform(),
             controller=SiteShare(name, self._shares, self._lock, floor),
             arrival=None,
-            identity=(identity,) if isinstance(identity, str) else _tuple(identity),
+            identity=strings("identity", identity),
             start=1.0 if start is None else start,
             seed=seed_of(name) if seed is None else seed,
             sic="derived" if source is None else "source",
@@ -255,6 +272,7 @@ class Site:
                 )
             self._require_open()
             build.check_sic(frame)
+            self._require_free(name, query, source)
             with self._lock:
                 is_new, knew = name not in self._shares.gates, query in self._shares.queries
                 self._shares.enter(
@@ -273,6 +291,20 @@ class Site:
 
         return apply
 
+    def _require_free(self, gate: str, query: str, source: str | None) -> None:
+        """One gate, one source: of two under one name the first would be taken for the second."""
+        with self._lock:
+            known = self._shares.gates.get(gate)
+        if known is None or (known.query, known.source) == (query, source):
+            return
+        ended = known.batches > 0 and known.stream not in {str(q.id) for q in self._spark.streams.active}
+        if not ended:
+            of = f"source {known.source!r}" if known.source is not None else "derived rows"
+            raise BadArgument(
+                f"gate {gate!r} is for {of} of query {known.query!r} already: give this one another "
+                f"name, or call leave({known.query!r}) if that one is not to be"
+            )
+
     def result(self, query: str) -> Callable[[DataFrame], DataFrame]:
         """A meter for ``DataFrame.transform`` where the query's results come out: this is its root.
 
@@ -289,7 +321,15 @@ class Site:
                     f"the results of query {query!r} are a batch DataFrame: measure those of a stream"
                 )
             with self._lock:
+                gates = self._shares.gates.values()
+                known = sorted({gate.query for gate in gates})
                 self._shares.will_measure(query)
+            if query not in known:
+                others = ", ".join(known) or "no query yet"
+                log.warning(
+                    "site %r measures the result of query %r, and none of its gates is for that (they "
+                    "are for %s): is the name right?", self.name, query, others,
+                )  # fmt: skip
             ControlLoop.of(self._spark).register(
                 ResultSpec(query, self._control, self._shares, self._lock, time.monotonic)
             )
@@ -301,7 +341,10 @@ class Site:
         """The query has ended here: nothing of it counts any more."""
         check_name("query", query)
         with self._lock:
+            known = self._shares.queries
             self._shares.end(query)
+        if query not in known:
+            log.warning("query %r is not at site %r, which has %s", query, self.name, ", ".join(known))
 
     def status(self) -> dict[str, Any]:
         """SIC of every query, keep rates, capacity and durations, as of now."""
@@ -312,7 +355,7 @@ class Site:
         """The SIC of every query at this site, as far as it is known."""
         with self._lock:
             views = self._shares.views(time.monotonic())
-        return {query: view.sic for query, view in views.items()}
+        return {query: view.sic for query, view in views.items() if not math.isnan(view.sic)}
 
     @property
     def folder(self) -> Path:
@@ -320,6 +363,10 @@ class Site:
         return self._folder
 
     stopped = False
+
+    def __repr__(self) -> str:
+        state = "stopped" if self.stopped else f"{len(self._shares.queries)} queries"
+        return f"Site({self.name!r}, control={str(self._control)!r}, {state})"
 
     def _require_open(self) -> None:
         if self.stopped:
@@ -361,13 +408,3 @@ def _at_work(spark: SparkSession) -> list[str]:
         if status["isTriggerActive"] and status["isDataAvailable"]:
             found.append(str(query.id))
     return found
-
-
-def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BadArgument(f"{name}={value!r}: give a number")
-    return float(value)
-
-
-def _tuple(value: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if value is None else tuple(value)

@@ -39,6 +39,10 @@ def check_gate_name(name: str) -> str:
 
 def _control_path(control: str | os.PathLike[str]) -> Path:
     """The path that people or Spark wrote."""
+    if not isinstance(control, str | os.PathLike) or not os.fspath(control):
+        raise ControlFolderError(
+            f"control={control!r}: give a folder that the driver and every executor can read and write"
+        )
     text = os.fspath(control)
     if text.startswith("file:/"):  # as Spark writes it: file:/tmp/x, or file:///tmp/x
         text = "/" + text[len("file:") :].lstrip("/")
@@ -54,6 +58,8 @@ def _control_path(control: str | os.PathLike[str]) -> Path:
 def open_control_folder(control: str | os.PathLike[str]) -> Path:
     """The folder, made if it is not there, after a trial write: for a gate."""
     folder = _control_path(control)
+    if folder.exists() and not folder.is_dir():
+        raise ControlFolderError(f"control={os.fspath(control)!r} is a file: give a folder")
     trial = folder / f".trial-{uuid.uuid4().hex}"
     try:
         folder.mkdir(parents=True, exist_ok=True)

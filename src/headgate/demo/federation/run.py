@@ -150,8 +150,10 @@ class Run:
             sys.executable, "-m", "headgate", "coordinator", "--open", "--port", "0",
             "--state", str(folder / "coordinator"),
         ]  # fmt: skip
-        with open(folder / "coordinator.log", "wb") as log:
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+        with (
+            open(folder / "coordinator.log", "wb") as log,
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log) as process,
+        ):
             try:
                 assert process.stdout is not None
                 url = process.stdout.readline().decode().strip()

@@ -1,0 +1,29 @@
+"""What Spark says when a Python worker cannot run something, in one line."""
+
+from __future__ import annotations
+
+import re
+
+from pyspark.errors import PySparkException
+
+__all__ = ["said_by_spark"]
+
+#: What a person can do something about, in the pages that Java and Python print.
+_CAUSE = re.compile(
+    r"(Cannot run program .*|ModuleNotFoundError: .*|ImportError: .*|PermissionError: .*)"
+)
+
+
+def said_by_spark(error: Exception) -> str | None:
+    """The cause, as far as Spark tells; None if the error is not Spark's.
+
+    >>> said_by_spark(ValueError("cannot pickle that")) is None
+    True
+    """
+    # Before a worker runs at all Spark raises py4j's own error, which Connect does not know.
+    from_java = type(error).__module__.partition(".")[0] == "py4j"
+    if not from_java and not isinstance(error, PySparkException):
+        return None
+    text = str(error).strip()
+    found = _CAUSE.search(text)
+    return found[1].strip() if found else (text.splitlines() or [type(error).__name__])[0]
