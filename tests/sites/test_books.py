@@ -272,6 +272,11 @@ class TestQueries:
                 twice.hear("g", _sample(batch), float(batch))
             once.hear("g", _sample(batch), float(batch))
         assert twice.accepted("q", 20.0) == once.accepted("q", 20.0)
+        twice.declare("q", of=("s", "t", "u"))
+        twice.hear("g", _sample(19), 20.0)
+        assert twice.gates["g"].sic == pytest.approx(once.gates["g"].sic / 3, rel=0.05), (
+            "what is new counts"
+        )
 
     def test_windows_that_are_still_open_are_no_sic_of_nothing(self) -> None:
         """Results come out after 8 batches without any, and then for all the time that they took."""

@@ -156,11 +156,15 @@ class SiteBooks:
         if stream is None:
             stream = self.streams[sample.stream] = StreamCost(account.hold_s)
             self._restore_prices(sample.stream)
-        counts = self._counts(account.runs_in, sample, f"gate {gate!r}")
         stream.enter(gate, account.hold_s)
         stream.derived = stream.derived or account.derived
-        if not counts:
-            return stream  # its batches take their time of the cores, and bring nothing new
+        # One that does not count takes its time of the cores all the same, and brings nothing new.
+        if self._counts(account.runs_in, sample, f"gate {gate!r}"):
+            self._add(account, sample, stream.duration_s, now_s)
+        self._value(account, self._count(account.query), now_s)
+        return stream
+
+    def _add(self, account: GateShare, sample: LoadSample, before_s: float, now_s: float) -> None:
         usual = sample.interval_s or account.hold_s
         elapsed = now_s - account.heard_s if account.batches else usual
         account.arrivals.add(sample)
@@ -169,15 +173,13 @@ class SiteBooks:
             (account.accepted, sample.sic_kept),
             (account.brought, sample.sic_arrived),
         ):
-            trailing.add(sample.started_at, amount, usual, now_s, stream.duration_s)
+            trailing.add(sample.started_at, amount, usual, now_s, before_s)
         account.batches += 1
         account.heard_s = now_s
         known = self._queries[account.query]
         known.since_s = now_s if known.since_s is None else known.since_s
         count = account.offered.per_window(now_s)
         account.agreed.learn(count, elapsed)
-        self._value(account, self._count(account.query), now_s)
-        return stream
 
     def _restore_prices(self, stream: str) -> None:
         prices = self._prices.pop(stream, None)
