@@ -36,3 +36,30 @@ def test_rows_and_their_worth_go_through_a_topic(
     assert came.count() == 100
     assert came.exceptAll(rows).count() == 0
     assert came.agg(F.sum("_sic")).first()[0] == pytest.approx(1.0)
+
+
+def test_a_reader_may_start_before_anybody_has_written(
+    kafka_spark: Any, broker: Any, topic: Any, tmp_path: Path
+) -> None:
+    spark = kafka_spark
+    link = hg.KafkaLink(broker.bootstrap, f"{topic('early')}-later", SCHEMA)
+    reader = link.read(spark).writeStream.format("memory").queryName("link_early").outputMode("append")
+    query = reader.option("checkpointLocation", str(tmp_path / "in")).start()
+    try:
+        query.processAllAvailable()
+        assert spark.table("link_early").count() == 0
+        rows = spark.range(3).selectExpr("now() at", "int(id) id", "1.0D value", "0.1D _sic")
+        rows.write.parquet(str(tmp_path / "rows"))
+        stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "rows"))
+        writer = link.write(stream).option("checkpointLocation", str(tmp_path / "out"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+        query.processAllAvailable()
+        assert spark.table("link_early").count() == 3
+    finally:
+        query.stop()
+
+
+def test_a_broker_that_is_not_there(kafka_spark: Any) -> None:
+    link = hg.KafkaLink("127.0.0.1:1", "t", SCHEMA, {"kafka.default.api.timeout.ms": "1000"})
+    with pytest.raises(hg.BadArgument, match=r"topic 't' cannot be asked for at 127.0.0.1:1 .*servers="):
+        link.read(kafka_spark)

@@ -27,6 +27,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import DataType, StructType
 
+from headgate.spark.kafka_topic import ensure_topic
 from headgate.spark.sic_column import SIC, require_sic
 
 __all__ = ["FileLink", "KafkaLink"]
@@ -132,14 +133,16 @@ class KafkaLink:
 
     def write(self, frame: DataFrame) -> DataStreamWriter:
         """A writer for a fragment's stream; give it a checkpoint and a trigger, and start it."""
-        session_of(frame)
-        writer = _as_text(frame, self.schema).writeStream.format("kafka").outputMode("append")
+        spark, text = session_of(frame), _as_text(frame, self.schema)
+        ensure_topic(spark, self.servers, self.topic, self.options)
+        writer = text.writeStream.format("kafka").outputMode("append")
         return writer.options(
             **{"kafka.bootstrap.servers": self.servers, "topic": self.topic, **self.options}
         )
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """The rows that came, as a stream, from the topic's beginning."""
+        """The rows that came, as a stream, from the topic's beginning; it is made if need be."""
+        ensure_topic(spark, self.servers, self.topic, self.options)
         reader = spark.readStream.format("kafka").options(
             **{
                 "kafka.bootstrap.servers": self.servers,

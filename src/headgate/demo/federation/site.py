@@ -168,7 +168,7 @@ if __name__ == "__main__":
     try:
         run(Path(sys.argv[1]), sys.argv[2])
     except Exception as error:
-        said = f"{type(error).__name__}: {error}"
+        said = f"{type(error).__name__}: {error}".partition("=== Streaming Query")[0][:500].strip()
         write_json(Path(sys.argv[1]) / "failed" / f"{sys.argv[2]}.json", {"said": said})
         print(json.dumps({"failed": said}), file=sys.stderr)
         raise
