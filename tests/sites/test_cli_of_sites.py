@@ -219,8 +219,8 @@ class TestFederationStatus:
 
 def test_the_demo_says_how_short_a_turn_can_be() -> None:
     text = " ".join(run("federation", "demo", "--help").output.split())
-    assert "above 150 (quick: 140)" in text
-    assert "[default: 260, quick: 200]" in text
+    assert "above 150 (quick: 160)" in text
+    assert "[default: 260, quick: 220]" in text
     result = run("federation", "demo", "--seconds", 150)
     assert result.exit_code != 0
     assert "more than the 150" in result.output or "pip install" in result.output

@@ -25,7 +25,7 @@ __all__ = ["federation"]
 
 #: A turn of the demo, and how much of it the figures leave out.
 _SECONDS, _SETTLE_S = 260.0, 150.0
-_QUICK_SECONDS, _QUICK_SETTLE_S = 200.0, 140.0
+_QUICK_SECONDS, _QUICK_SETTLE_S = 220.0, 160.0
 #: A site leaves its status every second; one that has not for so long is not there.
 _SILENT_S = 30.0
 
@@ -88,7 +88,7 @@ def demo(
     chains); fragments of one query send each other rows, with what these are worth, through files or
     Kafka topics. A site's capacity is given in rows a second; Paris has most of it, and Oslo little. The
     same load runs with random shedding, with BALANCE-SIC as published, and with Headgate's own. Takes
-    about 17 minutes, quick about 13.
+    about 17 minutes, quick about 14; over Kafka, whose broker shares the cores, it settles more slowly.
 
     SIC is the share of a query's source information that reached its result, as measured there. Jain's
     index is 1 when all queries have the same; waste is what was accepted and reached no result. The

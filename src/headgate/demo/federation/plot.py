@@ -45,7 +45,8 @@ def save_plot(outcomes: Mapping[str, Outcome], path: Path) -> Path:
         panels[0].set_ylabel("SIC: share of the source information in the result")
         figure.legend(lines.values(), lines.keys(), loc="outside right center", frameon=False)
         figure.suptitle(
-            "Seven queries on three sites with skewed load; the grey part does not count",
+            "Seven queries on three sites with skewed load"
+            + ("; the grey part does not count" if len(outcomes) > 1 else ""),
             x=0.012, ha="left", fontsize=13, fontweight="bold",
         )  # fmt: skip
     return path
