@@ -75,9 +75,10 @@ def test_derived_rows_come_and_are_kept_and_sources_are_shed(outcome: tuple[Outc
     settled = {site: _settled(_history(folder, site)) for site in PLAN.sites}
     kept = [line["keep"]["avg-all-oslo-from-rome"] for line in settled["oslo"]]
     assert len(kept) > 5
-    assert min(kept) == 1.0
+    assert sum(kept) / len(kept) > 0.95
     for site, gate in (("rome", "rome-max-rome"), ("oslo", "oslo-avg-oslo")):
-        assert max(line["keep"][gate] for line in settled[site]) < 0.9
+        rates = [line["keep"][gate] for line in settled[site]]
+        assert sum(rates) / len(rates) < 0.9, "on average: what a burst brought is made up for"
 
 
 def test_a_site_hears_from_the_coordinator_what_came_out_elsewhere(
