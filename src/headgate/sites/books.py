@@ -118,7 +118,12 @@ class SiteBooks:
             query, source, hold, known, start=start,
             offered=Trailing(stw), accepted=Trailing(stw), brought=Trailing(stw),
         )  # fmt: skip
+        entered.rate = self._opening(entered)
         return entered
+
+    def _opening(self, gate: GateShare) -> float:
+        """What to keep of a stream of which nothing is known."""
+        return 1.0 if gate.start is None else gate.start
 
     def leave(self, gate: str) -> None:
         """A gate's stream ended: it is no load any more, and its query ends with its last gate."""

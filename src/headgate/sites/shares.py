@@ -53,25 +53,6 @@ class SiteShares(SiteBooks):
         #: The share of the offered work that fitted, as of the last decision.
         self._fits = 1.0
 
-    def enter(
-        self,
-        gate: str,
-        *,
-        query: str,
-        source: str | None,
-        hold_s: float | None = None,
-        agreed: float | None = None,
-        start: float | None = None,
-    ) -> GateShare:
-        """A gate of the site; a new one begins with as much as the others have."""
-        before = self.gates.get(gate)
-        entered = super().enter(
-            gate, query=query, source=source, hold_s=hold_s, agreed=agreed, start=start
-        )
-        if entered is not before:
-            entered.rate = self._opening(entered)
-        return entered
-
     def hear(self, gate: str, sample: LoadSample, now_s: float) -> None:
         """A batch of this gate is over."""
         if gate not in self.gates:
