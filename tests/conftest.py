@@ -10,6 +10,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+pytest_plugins = ["tests.run.hangs", "tests.run.spark_log", "tests.run.memory"]
+
 #: A machine that is busy for a moment is no fault of the code under test.
 hypothesis.settings.register_profile(
     "headgate", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -25,11 +27,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     from pyspark.sql import SparkSession
 
     from headgate.testing.broker import connector_jars
+    from tests.run.memory import HEAP
 
     scratch = tmp_path_factory.mktemp("spark")
     builder = (
         SparkSession.builder.master("local[2]")
         .appName("headgate-tests")
+        .config("spark.driver.memory", HEAP)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
@@ -38,12 +42,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
+        # What Spark remembers for its UI, which is off: plans and tasks of what ran long ago.
+        .config("spark.ui.retainedJobs", "50")
+        .config("spark.ui.retainedStages", "50")
+        .config("spark.ui.retainedTasks", "1000")
+        .config("spark.sql.ui.retainedExecutions", "20")
+        .config("spark.sql.streaming.ui.retainedQueries", "5")
     )
     jars, _ = connector_jars()  # None where they cannot be had: the Kafka tests then say why
     if jars:
         builder = builder.config("spark.jars", ",".join(jars))
     session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
 

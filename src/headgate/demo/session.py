@@ -56,7 +56,7 @@ def quiet_session(
         ) from error
     try:
         check_spark_version(spark.version)
-        spark.sparkContext.setLogLevel("OFF")
+        spark.sparkContext.setLogLevel("WARN")
         yield spark
     finally:
         with contextlib.suppress(Exception):  # the JVM may have gone with the same Ctrl-C
