@@ -26,6 +26,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """A local session: UI off, two shuffle partitions, its scratch in a folder of the run."""
     from pyspark.sql import SparkSession
 
+    from headgate.demo.session import LOCAL_CHECKPOINTS
     from headgate.testing.broker import connector_jars
     from tests.run.memory import HEAP
 
@@ -40,6 +41,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config("spark.local.dir", str(scratch / "local"))
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.python.unix.domain.socket.enabled", "true")
+        .config(map=LOCAL_CHECKPOINTS)
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         # What Spark remembers for its UI, which is off: plans and tasks of what ran long ago.

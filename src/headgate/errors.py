@@ -9,6 +9,7 @@
     ├── MissingExtra         (also ImportError)   a feature needs a package that is not installed
     ├── UnsupportedSpark                          this Spark cannot run Headgate
     ├── ControlFolderError   (also OSError)       the control folder cannot be read or written
+    ├── OwnedElsewhere                            another living process steers this gate in this query
     ├── CoordinatorGone                           a coordinator does not answer
     ├── CoordinatorRefused                        a coordinator answers, and says no
     ├── WorkerError                               Python workers cannot do what is asked
@@ -31,6 +32,7 @@ __all__ = [
     "GuardedFunctionError",
     "HeadgateError",
     "MissingExtra",
+    "OwnedElsewhere",
     "SnapshotError",
     "UnknownColumn",
     "UnsupportedSpark",
@@ -71,6 +73,10 @@ class UnsupportedSpark(HeadgateError):
 
 class ControlFolderError(HeadgateError, OSError):
     """The control folder cannot be read or written."""
+
+
+class OwnedElsewhere(HeadgateError):
+    """Another process steers this gate in this query, and lives."""
 
 
 class CoordinatorGone(HeadgateError):

@@ -13,6 +13,8 @@ from headgate.demo.federation.run import Run
 from headgate.sites.history import History
 from headgate.store.folder import read_json
 
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+
 #: AVG-all is half in Rome and ends in Oslo; each has a query of its own, and Oslo little capacity.
 PLAN = Federation(
     (

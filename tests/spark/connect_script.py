@@ -1,20 +1,37 @@
-"""Gates, a guard and a join over Spark Connect; prints what the ledger says. Run by test_connect.py."""
+"""Gates, a guard, a join and estimates over Spark Connect; prints what it found (test_connect.py)."""
 
 from __future__ import annotations
 
 import json
 import sys
 from pathlib import Path
+from typing import Any
+
+
+def estimate(spark: Any) -> list[Any]:
+    """A name that Connect gave, and what the estimators say of known rows."""
+    import headgate as hg
+
+    weight = "IF(id % 2 = 0, 1.0D, 2.5D) _weight"
+    frame = spark.range(1000).selectExpr("id % 2 g", "double(id) y", weight)
+    made = [hg.mean("y"), hg.count(), hg.median("y")]
+    result = frame.groupBy("g").agg(*made, hg.ratio("y", "g"), hg.sum("y"), hg.count("y"))
+    rows = sorted(result.collect())
+    found = [[r[0], r[1].estimate, round(r[1].stderr, 3), r[2].estimate, r[3].estimate] for r in rows]
+    return [result.columns[1], *found]
 
 
 def main(folder: Path) -> None:
     from pyspark.sql import SparkSession
 
     import headgate as hg
+    from headgate.demo.session import LOCAL_CHECKPOINTS
     from headgate.spark.loop import ControlLoop
     from headgate.store.audit import audit
 
     builder = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2")
+    for name, value in LOCAL_CHECKPOINTS.items():
+        builder = builder.config(name, str(value))
     spark = builder.getOrCreate()
     assert type(spark).__module__.startswith("pyspark.sql.connect."), type(spark)
     control = folder / "control"
@@ -48,8 +65,15 @@ def main(folder: Path) -> None:
     (counted,) = drawn.agg(hg.count().alias("n"), hg.mean("id").alias("m")).collect()
     again = batch.transform(hg.gate("first", rate=0.5)).count()
     rows = spark.read.parquet(str(folder / "out")).count()
+    estimates = estimate(spark)
     audits = [a.to_json() for a in audit(control)]
-    found = {"rows": rows, "batch": again, "counted": counted.n.estimate, "joined": joined}
+    found = {
+        "rows": rows,
+        "batch": again,
+        "counted": counted.n.estimate,
+        "joined": joined,
+        "estimates": estimates,
+    }
     print(json.dumps({"audits": audits, **found}))
 
 

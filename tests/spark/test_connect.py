@@ -1,4 +1,4 @@
-"""Gates, a guard and a join over Connect, in a process of its own: it has one kind of session."""
+"""Gates, a guard, a join and estimates over Connect, in a process that has one kind of session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import pytest
 pytest.importorskip("grpc", reason="pip install 'headgate[connect]'")
 
 
-def test_gates_a_guard_and_a_join_work_over_connect_and_the_process_ends(tmp_path: Path) -> None:
+def test_gates_a_guard_a_join_and_estimates_work_over_connect_and_the_process_ends(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "in").mkdir()
     for file in range(3):
         ids = range(file * 1000, (file + 1) * 1000)
@@ -40,3 +42,6 @@ def test_gates_a_guard_and_a_join_work_over_connect_and_the_process_ends(tmp_pat
     assert sixth["complete"]
     assert sixth["arrived"] == sixth["kept"] > 0
     assert 1300 < found["batch"] < 1700
+    name, *estimates = found["estimates"]
+    assert name == "mean(y)"
+    assert estimates == [[0, 499.0, 0.0, 500.0, 499.0], [1, 500.0, 10.01, 1250.0, 500.0]]

@@ -7,13 +7,17 @@ intervals, so that chance moves a share by about half a point. Single designs ma
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headgate.spark import estimators as hg
@@ -90,12 +94,19 @@ class Covered:
         return float(np.sqrt(np.nanmean(real[here] ** 2) / np.nanmean(stated[here] ** 2)))
 
 
+def stored(spark: SparkSession, tables: list[pa.Table], folder: Path) -> DataFrame:
+    """The draws as a frame of files: as a local relation they would stay in the driver's heap."""
+    path = folder / "draws.parquet"
+    pq.write_table(pa.concat_tables(tables), path)
+    return spark.read.parquet(str(path))
+
+
 def designs(values: str, kind: str) -> list[str]:
     return [f"{values}, {strata}, {kind}" for strata in STRATA]
 
 
 @pytest.fixture(scope="module")
-def covered(spark: SparkSession) -> Covered:
+def covered(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Covered:
     rng = np.random.default_rng(20180)
     tables, truth = [], {}
     for values in ("normal", "mild", "heavy"):
@@ -106,12 +117,12 @@ def covered(spark: SparkSession) -> Covered:
                 design = f"{values}, {strata}, {kind}"
                 tables.append(draws(rng, design, groups, kind, DRAWS))
                 truth.update({(design, g): truths(p.y, p.x) for g, p in enumerate(groups)})
-    frame = spark.createDataFrame(pa.concat_tables(tables)).groupBy("design", "draw", "g")
+    frame = stored(spark, tables, tmp_path_factory.mktemp("draws")).groupBy("design", "draw", "g")
     return Covered(frame.agg(*estimators(ALGEBRAIC)).toArrow(), ["design", "g"], truth)
 
 
 @pytest.fixture(scope="module")
-def quantiles(spark: SparkSession) -> Covered:
+def quantiles(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Covered:
     rng = np.random.default_rng(1952)
     tables, truth = [], {}
     for strata in ("one", "kept, unlike", "two rates"):
@@ -120,12 +131,12 @@ def quantiles(spark: SparkSession) -> Covered:
             design = f"mild, {strata}, {kind}"
             tables.append(draws(rng, design, groups, kind, DRAWS))
             truth.update({(design, g): truths(p.y, p.x) for g, p in enumerate(groups)})
-    frame = spark.createDataFrame(pa.concat_tables(tables)).groupBy("design", "draw", "g")
+    frame = stored(spark, tables, tmp_path_factory.mktemp("draws")).groupBy("design", "draw", "g")
     return Covered(frame.agg(*estimators(QUANTILES)).toArrow(), ["design", "g"], truth)
 
 
 @pytest.fixture(scope="module")
-def sliding(spark: SparkSession) -> Covered:
+def sliding(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Covered:
     rng = np.random.default_rng(2018)
     tables, truth = [], {}
     for strata in SLIDING:
@@ -137,7 +148,7 @@ def sliding(spark: SparkSession) -> Covered:
                 for start in range(-20, 60, 10):
                     inside = (p.minute >= start) & (p.minute < start + 30)
                     truth[design, g, start] = truths(p.y[inside], p.x[inside])
-    frame = spark.createDataFrame(pa.concat_tables(tables))
+    frame = stored(spark, tables, tmp_path_factory.mktemp("draws"))
     frame = frame.withColumn("at", F.timestamp_seconds(F.col("minute") * 60 + 3600))
     window = F.window("at", "30 minutes", "10 minutes").alias("window")
     result = frame.groupBy("design", "draw", "g", window).agg(*estimators(ALGEBRAIC))
@@ -201,7 +212,9 @@ if __name__ == "__main__":  # prints every share, for the docs
     builder = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", "2")
     session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     for fixture, names in ((covered, ALGEBRAIC), (quantiles, QUANTILES), (sliding, ALGEBRAIC)):
-        found: Covered = fixture.__wrapped__(session)  # type: ignore[attr-defined]
+        with tempfile.TemporaryDirectory() as scratch:
+            factory = SimpleNamespace(mktemp=lambda _, folder=scratch: Path(folder))
+            found: Covered = fixture.__wrapped__(session, factory)  # type: ignore[attr-defined]
         for design in dict.fromkeys(key[0] for key in found._keys):
             cells = [
                 f"{n} {found.share(n, design):.3f} ({found.calibration(n, design):.2f})" for n in names

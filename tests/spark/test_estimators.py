@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -327,34 +325,6 @@ def test_a_stream_gives_what_the_batch_gives(
         for key, row in found.items()
         if key[1] == "r0" and row["count"].rows > 30
     )
-
-
-CONNECT = """
-from pyspark.sql import SparkSession, functions as F
-from headgate.spark import estimators as hg
-spark = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2").getOrCreate()
-assert type(spark).__module__.startswith("pyspark.sql.connect."), type(spark)
-frame = spark.range(1000).selectExpr("id % 2 g", "double(id) y", "IF(id % 2 = 0, 1.0D, 2.5D) _weight")
-result = frame.groupBy("g").agg(
-    hg.mean("y"), hg.sum(F.col("y") + 1), hg.count(), hg.count("y"), hg.ratio("y", "g"), hg.median("y"))
-print(sorted((r[0], r[1].estimate, round(r[1].stderr, 3), r[3].estimate, r[6].estimate)
-    for r in result.collect()))
-print(result.columns[1])
-spark.stop()
-"""
-
-
-def test_over_connect(tmp_path: Path) -> None:
-    pytest.importorskip("grpc", reason="pip install 'headgate[connect]'")
-    script = tmp_path / "script.py"
-    script.write_text(CONNECT)
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=400, check=False
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    rows, name = done.stdout.strip().splitlines()[-2:]
-    assert rows == "[(0, 499.0, 0.0, 500.0, 499.0), (1, 500.0, 10.01, 1250.0, 500.0)]"
-    assert name == "mean(y)"
 
 
 # ---------------------------------------------------------------- bad use

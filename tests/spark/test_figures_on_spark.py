@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -17,11 +19,34 @@ from headgate.errors import MissingExtra, WorkerError
 from headgate.figures import SWEEPS, build
 from headgate.spark.item_job import run_items
 
+Work = Callable[[Any], Any]
+
 
 def silent(done: int, of: int) -> None:
     pass
 
 
+#: The items of a figure that are worked out twice, here and on Spark; all of them in the long run.
+SAMPLE = 3
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_a_figures_items_are_the_same(spark: SparkSession, name: str) -> None:
+    compared = []
+
+    def both(work: Work, items: Sequence[Any], progress: object) -> list[Any]:
+        here = [work(item) for item in items]
+        sample = range(0, len(items), max(1, len(items) // SAMPLE))
+        there = run_items(spark, work, [items[i] for i in sample], silent)
+        assert there == [here[i] for i in sample]
+        compared.extend(sample)
+        return here
+
+    build(name, runs=1, quick=True, runner=both)
+    assert len(compared) >= 1
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("name", SWEEPS)
 def test_the_figure_is_the_same(spark: SparkSession, name: str) -> None:
     runs = 2 if name.startswith("las") else 1  # of the others one run is a dozen items, and takes longer

@@ -17,9 +17,18 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-__all__ = ["quiet_session"]
+__all__ = ["LOCAL_CHECKPOINTS", "quiet_session"]
 
 _Settings = dict[str, bool | float | int | str | None]
+
+#: Where Hadoop's native library is not to be had, its local file system starts processes to look at a
+#: file's mode and to change it: twenty for each file of a stream's checkpoint, and a batch writes at least
+#: two. With this setting it is four. On a cluster, checkpoints are not on local disks.
+LOCAL_CHECKPOINTS: _Settings = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
 
 
 @contextlib.contextmanager
@@ -81,6 +90,7 @@ def _this_machine(scratch: Path) -> _Settings:
         "spark.local.dir": str(scratch / "local"),
         # Workers that answer over a socket file instead of TCP read the plan 30 ms sooner.
         "spark.python.unix.domain.socket.enabled": "true",
+        **LOCAL_CHECKPOINTS,
     }
 
 

@@ -1,0 +1,189 @@
+"""Whose gate it is: a lease on (gate, query), held by one driver process and kept alive by what it writes.
+
+Two runs of one query (a copied checkpoint, a driver that is not quite dead) would share pins and ledger,
+so the second one is refused while the first lives, and takes over when that is gone. Nobody's clock is
+compared with anybody else's: the holder counts its beats up, and whoever wants to know whether it lives
+watches the count by a clock of their own. A count that moves is a living holder; one that stands still
+for `GONE_S` is a dead one. Where holder and watcher are on one machine, a process that is no longer there
+is known to be gone at once.
+
+Read by Spark's Python workers once a batch, so this module imports little.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from headgate.errors import OwnedElsewhere
+from headgate.store.folder import read_json, write_json
+
+__all__ = ["BEAT_S", "GONE_S", "Holder", "Lease", "Watch", "this_process"]
+
+#: A holder says every so often that it lives.
+BEAT_S = 2.0
+#: One that has not been heard for so long is taken for gone.
+GONE_S = 20.0
+#: How often a count is looked at while somebody waits for it to move.
+_LOOK_S = 0.25
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A driver process, and how often it has said that it lives."""
+
+    #: Names the process's control loop, for good and everywhere.
+    owner: str
+    #: The run of the query that it steers.
+    run: str = ""
+    beat: int = 0
+    released: bool = False
+    #: For people, and for a look at the process from the machine that it is on.
+    host: str = ""
+    boot: str = ""
+    pid: int = 0
+    pid_started: str = ""
+
+    @property
+    def told(self) -> str:
+        """Who it is, for people."""
+        return f"process {self.pid} on {self.host or 'an unknown host'}"
+
+    def surely_gone(self) -> bool:
+        """Whether this machine can tell that the process has ended."""
+        here = _machine()
+        if not self.pid or not self.boot or (self.host, self.boot) != here:
+            return False
+        return _pid_started(self.pid) != self.pid_started
+
+    @classmethod
+    def from_json(cls, value: Any) -> Holder | None:
+        """What was written; None if that is no holder."""
+        names = {f.name for f in fields(cls)}
+        if not isinstance(value, dict) or not isinstance(value.get("owner"), str):
+            return None
+        try:
+            return cls(**{k: v for k, v in value.items() if k in names})
+        except TypeError:
+            return None
+
+
+@functools.cache
+def _machine() -> tuple[str, str]:
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        boot = ""  # not Linux: processes are known by their beats alone
+    return socket.gethostname(), boot
+
+
+def _pid_started(pid: int) -> str:
+    """When a process began, in the kernel's ticks: a number is used again for another process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    state, *rest = text.rpartition(")")[2].split()
+    return "" if state == "Z" else rest[18]
+
+
+@functools.cache
+def this_process() -> Holder:
+    """This process as a holder of leases; the same for as long as it lives."""
+    host, boot = _machine()
+    pid = os.getpid()
+    return Holder(uuid.uuid4().hex, host=host, boot=boot, pid=pid, pid_started=_pid_started(pid))
+
+
+class Watch:
+    """How long holders have been silent, as far as this process has seen. Its clock is its own."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: dict[str, tuple[str, int, float]] = {}
+
+    def silent_s(self, of: str, holder: Holder) -> float:
+        """Seconds for which the holder of lease `of` has been seen to say nothing new."""
+        now = self._clock()
+        owner, beat, since = self._seen.get(of, ("", -1, now))
+        if (owner, beat) != (holder.owner, holder.beat):
+            self._seen[of] = (holder.owner, holder.beat, now)
+            return 0.0
+        return now - since
+
+
+class Lease:
+    """The lease on one gate in one query; `folder` is where the query's plans are."""
+
+    def __init__(
+        self,
+        folder: Path,
+        watch: Watch | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._path = folder / "lease.json"
+        self._watch = watch or Watch(clock)
+        self._clock, self._sleep = clock, sleep
+
+    def holder(self) -> Holder | None:
+        """Who has it; None if nobody ever had, or what is there cannot be read as a lease."""
+        try:
+            return Holder.from_json(read_json(self._path))
+        except ValueError:
+            return None
+
+    def silent_s(self) -> float:
+        """Seconds for which its holder has been seen to say nothing."""
+        holder = self.holder()
+        return 0.0 if holder is None else self._watch.silent_s(str(self._path), holder)
+
+    def beat(self, me: Holder) -> bool:
+        """Say that `me` lives; False where somebody else has the lease now."""
+        holder = self.holder()
+        if holder is not None and holder.owner != me.owner and not self._free(holder):
+            return False
+        count = holder.beat + 1 if holder is not None and holder.owner == me.owner else 0
+        write_json(self._path, asdict(replace(me, beat=count, released=False)))
+        return True
+
+    def release(self, me: Holder) -> None:
+        """Give it back, if it is ours: the next one need not wait."""
+        holder = self.holder()
+        if holder is not None and holder.owner == me.owner:
+            write_json(self._path, asdict(replace(holder, released=True)))
+
+    def claim(self, me: Holder, what: str) -> None:
+        """Make sure that `me` has it: at once where it is free or ours, else once its holder is gone.
+
+        Raises `OwnedElsewhere` where the holder lives; that is known as soon as its count moves.
+        """
+        first = self.holder()
+        if first is not None and first.owner == me.owner and not first.released:
+            return
+        began = self._clock()
+        while True:
+            holder = self.holder()
+            if holder is None or holder.owner == me.owner or self._free(holder):
+                break
+            if first is None or (holder.owner, holder.beat) != (first.owner, first.beat):
+                raise OwnedElsewhere(
+                    f"{what} is steered by {holder.told}, which is alive: two runs of one query would "
+                    "share its plans and its ledger. Stop one of them; a query with a copied checkpoint "
+                    "needs a control folder of its own"
+                )
+            if self._clock() - began >= GONE_S:
+                break
+            self._sleep(_LOOK_S)
+        write_json(self._path, asdict(me))
+
+    @staticmethod
+    def _free(holder: Holder) -> bool:
+        return holder.released or holder.surely_gone()

@@ -1,0 +1,148 @@
+"""Leases: one owner at a time, known by its beats and by nobody's wall clock."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headgate.errors import OwnedElsewhere
+from headgate.store.lease import GONE_S, Holder, Lease, Watch, this_process
+
+ROME = Holder("rome-driver", run="r1", host="rome", boot="b", pid=7, pid_started="1")
+OSLO = Holder("oslo-driver", run="r2", host="oslo", boot="c", pid=7, pid_started="1")
+
+
+class Clock:
+    """Time that passes only while somebody sleeps; `meanwhile` happens then."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.meanwhile = lambda: None
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.meanwhile()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def lease(tmp_path: Path, clock: Clock) -> Lease:
+    return Lease(tmp_path, clock=clock, sleep=clock.sleep)
+
+
+def test_a_free_lease_is_taken_at_once_and_kept_by_its_owner(lease: Lease, clock: Clock) -> None:
+    lease.claim(ROME, "gate 'g'")
+    lease.claim(ROME, "gate 'g'")
+    assert lease.beat(ROME)
+    assert lease.beat(ROME)
+    assert lease.holder() == replace(ROME, beat=2)
+    assert clock.now == 0.0
+
+
+def test_a_second_owner_is_refused_as_soon_as_the_first_one_beats(lease: Lease, clock: Clock) -> None:
+    lease.claim(ROME, "gate 'g'")
+
+    def beat_every_two_seconds() -> None:
+        if clock.now % 2.0 == 0.0:
+            lease.beat(ROME)
+
+    clock.meanwhile = beat_every_two_seconds
+    with pytest.raises(OwnedElsewhere, match=r"gate 'g' is steered by process 7 on rome, which is alive"):
+        lease.claim(OSLO, "gate 'g'")
+    assert clock.now <= 2.0
+    assert not lease.beat(OSLO)
+    assert lease.holder().owner == "rome-driver"  # type: ignore[union-attr]
+
+
+def test_one_that_is_gone_is_taken_over_after_a_while_and_must_notice(lease: Lease, clock: Clock) -> None:
+    lease.claim(ROME, "gate 'g'")
+    lease.beat(ROME)
+    lease.claim(OSLO, "gate 'g'")
+    assert GONE_S <= clock.now <= GONE_S + 1
+    assert lease.beat(OSLO)
+    assert not lease.beat(ROME), "the first one, awake again, is told"
+
+
+def test_one_that_released_it_is_followed_at_once(lease: Lease, clock: Clock) -> None:
+    lease.claim(ROME, "gate 'g'")
+    lease.release(OSLO)  # not theirs to give back
+    assert not lease.holder().released  # type: ignore[union-attr]
+    lease.release(ROME)
+    lease.claim(OSLO, "gate 'g'")
+    assert clock.now == 0.0
+
+
+def test_a_killed_process_of_this_machine_is_followed_at_once(lease: Lease, clock: Clock) -> None:
+    code = (
+        "import json, dataclasses; from headgate.store.lease import this_process;"
+        "print(json.dumps(dataclasses.asdict(this_process())), flush=True); import time; time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        import json
+
+        other = Holder.from_json(json.loads(child.stdout.readline()))
+        assert other is not None
+        assert not other.surely_gone()
+        lease.claim(other, "gate 'g'")
+        child.kill()
+        child.wait()
+    lease.claim(this_process(), "gate 'g'")
+    assert clock.now == 0.0
+    assert lease.holder() == this_process()
+
+
+def test_of_a_process_elsewhere_only_its_beats_are_known() -> None:
+    assert not ROME.surely_gone()
+    assert not this_process().surely_gone()
+    assert replace(this_process(), pid_started="another one").surely_gone()
+
+
+@pytest.mark.parametrize("wall", [-1e6, 0.0, 1e6])
+def test_a_watch_counts_by_its_own_clock_alone(wall: float) -> None:
+    now = [wall]
+    watch = Watch(lambda: now[0])
+    assert watch.silent_s("a", ROME) == 0.0
+    now[0] += 30.0
+    assert watch.silent_s("a", ROME) == 30.0
+    assert watch.silent_s("a", replace(ROME, beat=1)) == 0.0
+    assert watch.silent_s("b", ROME) == 0.0, "another lease"
+
+
+def test_many_tasks_of_one_owner_claim_it_together(tmp_path: Path) -> None:
+    failed = []
+
+    def claim() -> None:
+        try:
+            Lease(tmp_path).claim(ROME, "gate 'g'")
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=claim) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert Lease(tmp_path).holder() == ROME
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"owner": 3}', "null"])
+def test_what_is_no_lease_is_nobodys(tmp_path: Path, text: str) -> None:
+    (tmp_path / "lease.json").write_text(text)
+    lease = Lease(tmp_path)
+    assert lease.holder() is None
+    lease.claim(ROME, "gate 'g'")
+    assert lease.holder() == ROME
