@@ -41,7 +41,7 @@ from headgate.spark.identity import require_own_column, require_timestamp, seed_
 from headgate.spark.loop import ControlLoop
 from headgate.spark.shape import WEIGHT, quoted, quoted_name
 from headgate.spark.worker_errors import said_by_spark
-from headgate.store.folder import check_gate_name, claim_json, open_control_folder
+from headgate.store.folder import check_gate_name, claim_json, open_control_folder, unclaim
 from headgate.store.guards import declare_guard
 
 __all__ = ["guard"]
@@ -221,7 +221,7 @@ class _Guard:
             for folder in folders:
                 path = Path(folder) / f".trial-{uuid.uuid4().hex}"
                 claim_json(path, task.name)
-                path.unlink()
+                unclaim(path)
 
         try:
             spark.range(1).repartition(1).mapInArrow(check, "id bigint").collect()

@@ -48,7 +48,7 @@ from headgate.spark.join_work import JoinWork
 from headgate.spark.loop import ControlLoop
 from headgate.spark.task_plan import TaskPlan
 from headgate.spark.worker_errors import said_by_spark
-from headgate.store.folder import check_gate_name, claim_json, open_control_folder
+from headgate.store.folder import check_gate_name, claim_json, open_control_folder, unclaim
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
 
@@ -253,7 +253,7 @@ def _trial(spark: SparkSession, name: str, folder: Path, on: Condition) -> None:
         warm_up(on)
         path = folder / f".trial-{uuid.uuid4().hex}"
         claim_json(path, [name, type(on).__name__])
-        path.unlink()
+        unclaim(path)
 
     try:
         spark.range(1).repartition(1).mapInArrow(check, "id bigint").collect()
