@@ -148,7 +148,7 @@ class GateRun:
             "rule": self._rule,
         }
         learned = {"controller": self._controller.snapshot(), "concept": concept}
-        write_json(self._snapshot_path, learned)
+        write_json(self._snapshot_path, learned, lasting=False)
 
     def _concept_from(self, value: Any) -> Concept:
         """The shares of the classes before a restart, if the code still has the same classes."""

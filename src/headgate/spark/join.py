@@ -14,6 +14,7 @@ from headgate.durations import Duration
 from headgate.errors import BadArgument, WorkerError
 from headgate.joins.conditions import Condition, Equal
 from headgate.joins.rows import compiled
+from headgate.settings import RETENTION_S
 from headgate.spark.session import session_of  # first: it says which extra is missing
 
 # isort: split
@@ -86,6 +87,7 @@ def join(
     control: str | os.PathLike[str] | None = None,
     on_failure: str = "open",
     mode: str = "shed",
+    retention: Duration = RETENTION_S,
     seed: int | None = None,
 ) -> DataFrame:
     """Pairs of rows that match and are close in time; at peak those comparisons that pay most.
@@ -116,6 +118,7 @@ def join(
             twentieth of the longer window.
         control: a folder that the driver and all executors share: plans, ledger, what was learnt.
             Without it a temporary folder of this machine, which serves a local master only.
+        retention: how long the ledger keeps records; by default 7 days.
 
     All rows are kept in the state for their window; what is shed are comparisons, and the ledger has
     how many, with an estimate of the share of all pairs that was found. Rows behind the watermark are
@@ -132,7 +135,7 @@ def join(
         raise BadArgument(f"seed={seed!r}: give a whole number, 0 or more")
     spark = session_of(left)
     windows = JoinWindows.of(within, basic_window)
-    settings = join_settings(hold, budget, mode, on_failure)
+    settings = join_settings(hold, budget, mode, on_failure, retention)
     sides = _sides(left, right, time, utility)
     kind = require_condition(on, left, right)
     schema = result_schema(left, right, output, suffixes)

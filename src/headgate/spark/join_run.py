@@ -133,7 +133,7 @@ class JoinRun:
         record = self._record(report)
         try:
             self._ledger.append(record)
-            write_json(self._learned, self._allowance.snapshot())
+            write_json(self._learned, self._allowance.snapshot(), lasting=False)
             self.upkeep.after(sample.batch_id, self.settings.retention_s)
         except OSError as error:
             log.warning("%s: batch %d is not in the ledger (%s)", self, sample.batch_id, error)

@@ -100,12 +100,12 @@ def totals_of(segments: Segments) -> LedgerTotals:
     listing = segments.listing()
     found = carried.caught_up(segments, listing)
     total = found.closed
-    for segment in sorted({*listing.plain, *(p.segment for p in listing.closing)}):
+    unfinished = {p.segment for p in listing.closing if p not in listing.closed}
+    for segment in sorted(listing.plain | unfinished):
         whole = Totals.of(segments.values(segment, listing))
-        closed = [p for p in listing.closed if p.segment == segment and p not in listing.closing]
-        if closed:
-            without = Listing(frozenset(), (), tuple(closed))
-            whole = whole.beyond(Totals.of(segments.values(segment, without)))
+        counted = [p for p in listing.closed if p.segment == segment]
+        if counted:
+            whole = whole.beyond(Totals.of(segments.values_of(counted)))
         total = total.plus(whole)
     return LedgerTotals(total, found.expired, found.begins)
 

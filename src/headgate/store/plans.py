@@ -88,7 +88,8 @@ class PlanStore:
             "urgent_s": urgent_s,
             "at": self._clock(),
         }
-        write_json(self.folder / "plan.json", value)
+        # The next batch writes it again: that waits for no disk. What a batch met is its pin.
+        write_json(self.folder / "plan.json", value, lasting=False)
 
     def _handled_before(self) -> int:
         from headgate.store.ledger import Ledger  # late: workers publish nothing

@@ -23,7 +23,7 @@ import os
 import re
 import uuid
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -234,6 +234,11 @@ class Segments:
         """The segment's records as JSON; lines torn by a kill are passed over."""
         return _parsed(self.lines(segment, listing))
 
+    def values_of(self, parts: Iterable[Part]) -> Iterator[dict[str, Any]]:
+        """The records of some parts of a segment as JSON, in the order written."""
+        for part in sorted(parts):
+            yield from _parsed(self._part(part) or [])
+
     def summary(self, part: Part) -> Summary:
         """What a closed part has, without reading it all."""
         try:
@@ -265,7 +270,7 @@ class Segments:
             return None
         own = list(_parsed(text.splitlines()))
         earlier = [p for p in listing.parts(part.segment) if p < part]
-        before = [v for p in earlier for v in _parsed(self._part(p) or [])]
+        before = list(self.values_of(earlier))
         mine = Totals.of(own)
         adds = Totals.of([*before, *own]).beyond(Totals.of(before)) if before else mine
         summary = Summary(mine, adds, now)

@@ -89,9 +89,11 @@ class Upkeep:
 
     # The crew, or whoever has time.
 
-    def run(self) -> int:
-        """All steps there are; how many."""
+    def run(self, *, ended: bool = True) -> int:
+        """All steps there are; how many. `ended`: also remove the folders of queries that ended."""
         count = 0
+        if not ended:
+            self._looked = self._clock()
         while self.step():
             count += 1
         return count
