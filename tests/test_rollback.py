@@ -1,4 +1,4 @@
-"""A checkpoint that is rolled back far: batches meet again what they met, as long as the ledger knows."""
+"""A checkpoint rolled back far: batches meet again what they met, as long as the ledger knows."""
 
 from __future__ import annotations
 
