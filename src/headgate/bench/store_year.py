@@ -1,4 +1,4 @@
-"""``headgate bench store-year``: does the control folder cost at the end of a year what it cost at first?
+"""``headgate bench store-year``: what a year of batches does to the control folder.
 
 A year of batches in virtual time goes through the store as a gate uses it: a task pins the plan, the run
 decides, publishes and records, and the process's own upkeep thread compresses, expires and prunes beside
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from headgate.bench.progress import say
+from headgate.bench.progress import bench_progress
 from headgate.load import LoadSample
 from headgate.plan import KEEP_ALL
 from headgate.policies import Uniform
@@ -29,6 +29,7 @@ from headgate.store import carried, ledger
 from headgate.store.audit import audit
 from headgate.store.ledger import Ledger, queries_of
 from headgate.store.plans import PinnedPlan, PlanStore
+from headgate.store.segments import SEGMENT
 from headgate.store.settings_file import SettingsFile
 from headgate.store.upkeep import Upkeep
 from headgate.testing.books import write_books
@@ -64,12 +65,12 @@ def run(*, quick: bool) -> dict[str, Any]:
 @contextlib.contextmanager
 def _segments_of(batches: int) -> Iterator[None]:
     """As if a segment had so many batches: a year in which few batches pass has segments as many."""
-    before = ledger.SEGMENT
-    ledger.SEGMENT = carried.SEGMENT = batches  # type: ignore[misc,attr-defined]
+    before = SEGMENT
+    ledger.SEGMENT = carried.SEGMENT = batches  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        ledger.SEGMENT = carried.SEGMENT = before  # type: ignore[misc,attr-defined]
+        ledger.SEGMENT = carried.SEGMENT = before  # type: ignore[attr-defined]
 
 
 def year(control: Path, batches: int, segment: int) -> list[dict[str, Any]]:
@@ -80,7 +81,8 @@ def year(control: Path, batches: int, segment: int) -> list[dict[str, Any]]:
     spec = GateSpec(_GATE, control, settings, Uniform())
     window, step_s = batches // 10, _YEAR_S / batches
     moments: list[dict[str, Any]] = []
-    with _segments_of(segment):
+    with _segments_of(segment), bench_progress() as bar:
+        task = bar.add_task("a year of batches", total=batches)
         store, gate = _deployed(spec, 0, clock)
         pins: list[float] = []
         handled: list[float] = []
@@ -89,8 +91,8 @@ def year(control: Path, batches: int, segment: int) -> list[dict[str, Any]]:
                 store, gate = _deployed(spec, number, clock)
             _batch(number, store, gate, clock, pins, handled)
             clock.sleep(step_s)
+            bar.advance(task)
             if number + 1 in (window, (batches + window) // 2, batches):
-                say(f"store-year: day {365 * (number + 1) // batches}")
                 gate.upkeep.run()
                 moments.append(_moment(control, number + 1, pins[-window:], handled[-window:], batches))
         folders = queries_of(control, _GATE)
@@ -156,7 +158,6 @@ def ask(scratch: Path, few: int, many: int, repeats: int = 7) -> list[dict[str, 
     """Milliseconds of what people ask, of a ledger of few records and of one of many."""
     found: dict[str, dict[int, float]] = {}
     for count in (few, many):
-        say(f"store-year: a ledger of {count:,} records")
         control = scratch / f"books-{count}"
         began = time.time() - count
         write_books(control, _GATE, "q", count, began=began)
