@@ -306,6 +306,7 @@ def test_old_pins_are_pruned_on_the_way_but_not_of_batches_without_a_record(cont
         if batch != 3:
             sample = LoadSample(batch, job.clock(), 1.0, 10, 10)
             job.run.handle(BatchReport("q", sample, 1.0))
+    job.run.upkeep.run()
     assert job.store.pinned_batches() == [3, *range(51, 251)]
 
 

@@ -21,6 +21,7 @@ from headgate.store.folder import read_json, write_json
 from headgate.store.ledger import Ledger, Record
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
+from headgate.store.upkeep import Upkeep
 
 __all__ = ["BatchReport", "GateRun", "GateSpec"]
 
@@ -99,6 +100,7 @@ class GateRun:
         self.settings = self._read_settings(spec.settings)
         self._store = PlanStore(spec.control, spec.name, query, clock)
         self._ledger = Ledger(spec.control, spec.name, query)
+        self.upkeep = Upkeep.of_run(spec.control, spec.name, query, clock)
         self._snapshot_path = self._store.folder / "controller.json"
         learned = self._load_learned()
         self._controller = self._build(learned["controller"])
@@ -146,7 +148,7 @@ class GateRun:
             "rule": self._rule,
         }
         learned = {"controller": self._controller.snapshot(), "concept": concept}
-        write_json(self._snapshot_path, learned)
+        write_json(self._snapshot_path, learned, lasting=False)
 
     def _concept_from(self, value: Any) -> Concept:
         """The shares of the classes before a restart, if the code still has the same classes."""
@@ -252,8 +254,7 @@ class GateRun:
         try:
             self._ledger.append(record)
             self._save_learned()
-            if sample.batch_id % 50 == 0:
-                self._store.prune(self._ledger.records())
+            self.upkeep.after(sample.batch_id, self.settings.retention_s)
         except OSError as error:
             log.warning("%s: batch %d is not in the ledger (%s)", self, sample.batch_id, error)
         return record

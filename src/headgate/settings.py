@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
@@ -11,12 +12,40 @@ from headgate.control.fixed import check_rate
 from headgate.durations import Duration, seconds
 from headgate.errors import BadArgument
 
-__all__ = ["LIVE", "MODES", "ON_FAILURE", "GateSettings"]
+__all__ = ["FOREVER", "LIVE", "MODES", "ON_FAILURE", "RETENTION_S", "GateSettings", "retention_s"]
 
 MODES = ("off", "monitor", "shed")
 ON_FAILURE = ("open", "closed")
 #: Settings that `headgate set` may change while the query runs.
-LIVE = ("mode", "hold", "delay", "rate", "floor")
+LIVE = ("mode", "hold", "delay", "rate", "floor", "retention")
+#: Records are kept so long where nobody says: as long as Kafka keeps its data by default. What is older
+#: could not be read again for a backfill anyway.
+RETENTION_S = 7 * 86_400.0
+FOREVER = "forever"
+_LEAST_RETENTION_S = 3600.0
+
+
+def retention_s(value: Duration) -> float:
+    """A retention in seconds.
+
+    >>> retention_s("7 days"), retention_s("forever")
+    (604800.0, inf)
+    """
+    if value == FOREVER:
+        return math.inf
+    try:
+        found = seconds(value, "retention")
+    except BadArgument:
+        raise BadArgument(
+            f"retention={value!r} is not how long records are kept: write '7 days', '12 hours', or "
+            "'forever'"
+        ) from None
+    if found < _LEAST_RETENTION_S:
+        raise BadArgument(
+            f"retention={value!r} is less than an hour: give '1 hour' or more; without records there "
+            "is neither backfill nor verify"
+        )
+    return found
 
 
 def _one_of(name: str, value: object, legal: tuple[str, ...]) -> None:
@@ -31,6 +60,7 @@ class GateSettings:
     - mode: ``off`` (keep all, measure), ``monitor`` (keep all, report what would be shed), ``shed``.
     - floor: the least share that a controller may keep.
     - on_failure: ``open`` keeps all when the control folder or loop is gone, ``closed`` keeps `floor`.
+    - retention: how long the ledger keeps records, an hour at least, or ``forever``; sums stay.
     """
 
     hold: Duration | None = None
@@ -39,6 +69,7 @@ class GateSettings:
     mode: str = "shed"
     floor: float = 0.01
     on_failure: str = "open"
+    retention: Duration = RETENTION_S
 
     def __post_init__(self) -> None:
         given = [n for n in ("hold", "delay", "rate") if getattr(self, n) is not None]
@@ -57,6 +88,7 @@ class GateSettings:
             seconds(self.delay, "delay")
         if self.rate is not None:
             check_rate(self.rate)
+        retention_s(self.retention)
 
     def controller_config(self) -> ControllerConfig:
         """The controller that these settings ask for."""
@@ -72,6 +104,11 @@ class GateSettings:
         """The duration or delay to hold, in seconds."""
         value = self.hold if self.hold is not None else self.delay
         return None if value is None else seconds(value)
+
+    @property
+    def retention_s(self) -> float:
+        """How long records are kept, in seconds; infinite for ever."""
+        return retention_s(self.retention)
 
     def changed(self, overrides: Mapping[str, Any]) -> GateSettings:
         """These settings with live changes on top; a new target replaces the old kind of target."""
@@ -93,6 +130,8 @@ class GateSettings:
         for name in ("hold", "delay"):
             if value[name] is not None:
                 value[name] = seconds(value[name])
+        if self.retention != FOREVER:
+            value["retention"] = retention_s(self.retention)
         return value
 
     @classmethod

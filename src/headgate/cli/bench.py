@@ -33,6 +33,7 @@ def bench() -> None:
       headgate bench themis-deployments   fairness of four shedders, in virtual time
       headgate bench themis-decision      how long a node takes to decide
       headgate bench themis-speed         how much faster than time the simulator is
+      headgate bench store-year      a year of the control folder: time, memory, bytes at start and end
       headgate bench site            what a site's gate costs beside a uniform one; a noisy neighbour
     """
 
@@ -144,4 +145,11 @@ _benchmark(
     "sim",
     module="join_rules",
     takes="2 minutes; quick: 15 seconds.",
+)
+_benchmark(
+    "store-year",
+    "What a year of batches does to the control folder, and what a long ledger costs.",
+    "",
+    module="store_year",
+    takes="10 minutes; quick: 1.",
 )

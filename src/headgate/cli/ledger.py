@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime
 from typing import Any
 
 import click
@@ -11,9 +12,12 @@ from rich.table import Table
 from headgate.cli.folders import gate_queries
 from headgate.cli.plumbing import json_option, print_json
 from headgate.cli.tables import console, table
+from headgate.durations import seconds
+from headgate.errors import BadArgument
 from headgate.store.audit import Audit, audit
 from headgate.store.folder import used_control_folder
-from headgate.store.ledger import Ledger, Record
+from headgate.store.ledger import Ledger, Record, gates_in
+from headgate.store.pruning import pruned
 
 __all__ = ["ledger"]
 
@@ -47,13 +51,15 @@ def show(control: str, gate: str | None, query: str | None, last: int, as_json: 
     out = console()
     ledgers: list[dict[str, Any]] = []
     for pair in gate_queries(folder, gate, query):
-        records = list(Ledger(folder, pair.gate, pair.query).records().values())
-        latest = records[-last:]
+        kept = Ledger(folder, pair.gate, pair.query)
+        latest, totals = kept.tail(last), kept.totals()
+        batches = totals.all.batches
         if as_json:
-            entry = {"gate": pair.gate, "query": pair.query, "batches": len(records)}
+            entry = {"gate": pair.gate, "query": pair.query, "batches": batches}
+            entry["records_from"] = totals.begins
             ledgers.append({**entry, "records": [record.to_json() for record in latest]})
         else:
-            out.print(_table(pair.gate, pair.query, latest, len(records), out.width < 100))
+            out.print(_table(pair.gate, pair.query, latest, batches, out.width < 100))
     if as_json:
         print_json({"control": control, "ledgers": ledgers})
 
@@ -84,7 +90,7 @@ def _then(record: Record) -> str:
     notes = []
     if not record.balanced:
         notes.append("[bold red](does not add up)[/]")
-    if record.origin.startswith("fail"):
+    if record.origin.startswith(("fail", "lost")):
         notes.append(f"[yellow]({record.origin})[/]")
     if record.kind == "guard" and record.groups:
         notes.append("(" + ", ".join(f"{name} {rows:,}" for name, rows in record.groups.items()) + ")")
@@ -107,20 +113,41 @@ def _rate(record: Record) -> str:
 @click.argument("control")
 @click.option("--gate", help="Only this gate.")
 @click.option("--query", help="Only this query; the first characters of its id will do.")
+@click.option("--first", type=click.IntRange(0), help="From this batch on.")
+@click.option("--last", type=click.IntRange(0), help="Up to this batch.")
+@click.option("--since", metavar="TIME", help="From then on: 2026-05-01T08:00, or '2 hours' ago.")
+@click.option("--until", metavar="TIME", help="Up to then, likewise.")
 @json_option
-def verify(control: str, gate: str | None, query: str | None, as_json: bool) -> None:
+def verify(
+    control: str,
+    gate: str | None,
+    query: str | None,
+    first: int | None,
+    last: int | None,
+    since: str | None,
+    until: str | None,
+    as_json: bool,
+) -> None:
     """Check that arrived = kept + shed for every batch in CONTROL, under the plans pinned to them.
 
     Exit code 1 if a row is not accounted for. Batches that began and have no record are reported and
-    are not an error: one may be running, or a kill came between its commit and its report.
+    are not an error: one may be running, or a kill came between its commit and its report. A span of
+    batches or of time reads the records of that span alone.
 
     \b
     Examples:
       headgate ledger verify /shared/control
       headgate ledger verify /shared/control --gate rides --json
+      headgate ledger verify /shared/control --since "2 hours"
+      headgate ledger verify /shared/control --gate rides --first 120000 --last 125000
     """
     folder = used_control_folder(control)
-    found = [a for p in gate_queries(folder, gate, query) for a in audit(folder, p.gate, p.query)]
+    now = time.time()
+    times = _instant("since", since, now), _instant("until", until, now)
+    found = []
+    for pair in gate_queries(folder, gate, query):
+        low, high = _span(Ledger(folder, pair.gate, pair.query), first, last, times)
+        found += audit(folder, pair.gate, pair.query, first=low, last=high)
     balanced = all(a.balanced for a in found)
     if as_json:
         complete = all(a.complete for a in found)
@@ -158,9 +185,80 @@ def _verdict(found: Audit) -> list[str]:
             found.unlikely
         ),
     }
+    if found.torn_pins:
+        notes["have a pin that a crash cut off (the record tells what they met)"] = found.torn_pins
+    if found.expired.get("batches"):
+        old = found.expired
+        lines.append(
+            f"    records from batch {found.records_from:,} on; {old['batches']:,} batches before have "
+            f"expired: {old['arrived']:,} arrived = {old['kept']:,} kept + {old['shed']:,} shed"
+        )
+    lines += [f"    {name} is damaged ({reason})" for name, reason in found.damaged.items()]
     return lines + [f"    {len(b)} {text}: {_list(b)}" for text, b in notes.items() if b]
 
 
 def _list(batches: list[int], most: int = 10) -> str:
     shown = ", ".join(map(str, batches[:most]))
     return f"batch {shown}" + (f" and {len(batches) - most} more" if len(batches) > most else "")
+
+
+def _instant(name: str, text: str | None, now: float) -> float | None:
+    """A time of day, or how long ago."""
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        pass
+    try:
+        return now - seconds(text, name)
+    except BadArgument:
+        raise BadArgument(
+            f"--{name} {text!r} is no time: write 2026-05-01T08:00, or how long ago, such as '2 hours'"
+        ) from None
+
+
+def _span(
+    kept: Ledger, first: int | None, last: int | None, times: tuple[float | None, float | None]
+) -> tuple[int | None, int | None]:
+    """The batches that were asked for, by number and by time."""
+    if times == (None, None):
+        return first, last
+    low, high = kept.span(*times)
+    return max(low, first or 0), high if last is None else min(high, last)
+
+
+@ledger.command()
+@click.argument("control")
+@click.option("--gate", help="Only this gate.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@json_option
+def prune(control: str, gate: str | None, dry_run: bool, as_json: bool) -> None:
+    """Compress and expire old records in CONTROL, and remove the folders of queries that ended.
+
+    A running query does this by itself. What is older than the gate's retention goes; sums over all
+    batches stay as long as the query's folder. A folder is removed when nothing was written to it for
+    the retention; that of a query which runs never is.
+
+    \b
+    Examples:
+      headgate ledger prune /shared/control --dry-run
+      headgate ledger prune /shared/control --gate rides
+    """
+    folder = used_control_folder(control)
+    if gate is not None:
+        gate_queries(folder, gate, None)  # refuses a name that is not there
+    done = [pruned(folder, name, dry_run=dry_run) for name in ([gate] if gate else gates_in(folder))]
+    if as_json:
+        print_json({"control": control, "dry_run": dry_run, "gates": done})
+        return
+    out = console()
+    for one in done:
+        ended = ", ".join(query[:8] for query in one["ended"]) or "none"
+        out.print(
+            f"gate {one['gate']}: {one['compressed']} segments compressed, {one['expired']} expired, "
+            f"{one['pins']} pins dropped; ended queries removed: {ended}",
+            soft_wrap=True,
+        )
+    if dry_run:
+        out.print("(nothing was changed)")

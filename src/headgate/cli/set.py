@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import click
@@ -12,7 +13,7 @@ from headgate.settings import MODES, GateSettings
 from headgate.store.folder import used_control_folder
 from headgate.store.settings_file import SettingsFile
 
-__all__ = ["set_", "target_text"]
+__all__ = ["retention_text", "set_", "target_text"]
 
 
 @click.command("set", short_help="Change a gate while its query runs.")
@@ -23,6 +24,7 @@ __all__ = ["set_", "target_text"]
 @click.option("--delay", metavar="DURATION", help="The longest from a row's arrival to its result.")
 @click.option("--rate", type=float, help="A fixed share of rows to keep, in (0, 1].")
 @click.option("--floor", type=float, help="The least share that is ever kept, in (0, 1].")
+@click.option("--retention", metavar="DURATION", help="How long records are kept, or 'forever'.")
 @click.option("--reset", is_flag=True, help="Forget earlier changes: back to what the code says.")
 @json_option
 def set_(control: str, gate: str, reset: bool, as_json: bool, **options: str | float | None) -> None:
@@ -35,18 +37,22 @@ def set_(control: str, gate: str, reset: bool, as_json: bool, **options: str | f
     Examples:
       headgate set /shared/control rides --mode monitor
       headgate set /shared/control rides --hold "1500 ms" --floor 0.05
+      headgate set /shared/control rides --retention "30 days"
       headgate set /shared/control rides --reset
     """
     file = SettingsFile(used_control_folder(control), gate)
     changes = {name: value for name, value in options.items() if value is not None}
     if not changes and not reset:
-        raise BadArgument("nothing to change: give --mode, --hold, --delay, --rate, --floor or --reset")
+        raise BadArgument(
+            "nothing to change: give --mode, --hold, --delay, --rate, --floor, --retention or --reset"
+        )
     before = file.effective()
     after = file.change(afresh=reset, **changes)
     if as_json:
         print_json({"control": control, "gate": gate, **_as_json(after, file)})
         return
-    click.echo(f"gate {gate}: {after.mode}, {target_text(after)}, floor {after.floor:g}")
+    kept = retention_text(after.retention_s)
+    click.echo(f"gate {gate}: {after.mode}, {target_text(after)}, floor {after.floor:g}, {kept}")
     if after == before:
         click.echo("(as it was before)")
     in_code = file.declared().floor
@@ -64,3 +70,13 @@ def target_text(settings: GateSettings) -> str:
         return f"rate {settings.rate:g}"
     kind = "hold" if settings.hold is not None else "delay"
     return f"{kind} {settings.target_s:g} s"
+
+
+def retention_text(retention_s: float) -> str:
+    """How long records are kept, in a few words."""
+    if math.isinf(retention_s):
+        return "records kept for ever"
+    days = retention_s / 86_400.0
+    return (
+        f"records kept {days:g} days" if days >= 2.0 else f"records kept {retention_s / 3600.0:g} hours"
+    )

@@ -11,8 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from headgate.cli.plumbing import json_option, print_json
-from headgate.cli.set import target_text
+from headgate.cli.set import retention_text, target_text
 from headgate.cli.tables import console, table
+from headgate.errors import BadArgument
+from headgate.settings import RETENTION_S, retention_s
 from headgate.store.folder import used_control_folder
 from headgate.store.guards import guard_in
 from headgate.store.ledger import Ledger, gates_in, queries_of
@@ -50,42 +52,62 @@ def status(control: str, as_json: bool) -> None:
         for query in gate["queries"]:
             if query["why"]:
                 out.print(f"  {query['query'][:8]}: {query['why']}", style="dim")
+            if query["batches"]:
+                out.print(f"  {query['query'][:8]}: {_in_all(query)}", style="dim")
 
 
 def _gate(folder: Path, name: str, now: float) -> dict[str, Any]:
-    age = PlanStore(folder, name, "-", clock=lambda: now).heartbeat_age()
+    try:
+        asked = _asked(folder, name)
+    except BadArgument:
+        raise
+    except ValueError as error:  # cut off by a crash; the rest can be told
+        asked = {"kind": "gate", "mode": "?", "target": f"settings cannot be read ({error})"}
+        asked |= {"target_s": None, "settings": {}, "retention": None}
+    return {
+        "gate": name,
+        **asked,
+        "heartbeat_age_s": _heartbeat_age(folder, name, now),
+        "queries": [_query(folder, name, query) for query in queries_of(folder, name)],
+    }
+
+
+def _heartbeat_age(folder: Path, name: str, now: float) -> float | None:
+    try:
+        age = PlanStore(folder, name, "-", clock=lambda: now).heartbeat_age()
+    except ValueError:
+        return None
+    return None if age is None else round(max(0.0, age), 3)
+
+
+def _asked(folder: Path, name: str) -> dict[str, Any]:
     guard = guard_in(folder, name)
     if guard is not None:
-        asked = {
+        return {
             "kind": "guard",
             "mode": guard["policy"],
             "target": guard["target"],
             "target_s": guard["target_s"],
             "settings": {},
+            "retention": guard.get("retention", RETENTION_S),
         }
-    else:
-        settings = SettingsFile(folder, name).effective()
-        asked = {
-            "kind": "gate",
-            "mode": settings.mode,
-            "target": target_text(settings),
-            "target_s": settings.target_s,
-            "settings": settings.to_json(),
-        }
+    settings = SettingsFile(folder, name).effective()
     return {
-        "gate": name,
-        **asked,
-        "heartbeat_age_s": None if age is None else round(max(0.0, age), 3),
-        "queries": [_query(folder, name, query) for query in queries_of(folder, name)],
+        "kind": "gate",
+        "mode": settings.mode,
+        "target": target_text(settings),
+        "target_s": settings.target_s,
+        "settings": settings.to_json(),
+        "retention": settings.to_json()["retention"],
     }
 
 
 def _query(folder: Path, gate: str, query: str) -> dict[str, Any]:
-    records = list(Ledger(folder, gate, query).records().values())
+    ledger = Ledger(folder, gate, query)
+    recent, totals = ledger.tail(_RECENT), ledger.totals()
     plan = PlanStore(folder, gate, query).current()
-    recent = records[-_RECENT:]
     arrived = sum(r.arrived for r in recent)
-    last = records[-1] if records else None
+    last = recent[-1] if recent else None
     return {
         "query": query,
         "state": last.state if last else "",
@@ -98,10 +120,30 @@ def _query(folder: Path, gate: str, query: str) -> dict[str, Any]:
         "last_duration_s": last.duration_s if last else None,
         "last_delay_s": last.delay_s if last else None,
         "would_shed": last.would_shed if last else 0,
+        "batches": totals.all.batches,
+        "arrived": totals.all.arrived,
+        "kept": totals.all.kept,
+        "shed": totals.all.shed,
+        "records_from": totals.begins,
     }
 
 
+def _in_all(query: dict[str, Any]) -> str:
+    text = (
+        f"in all {query['batches']:,} batches, {query['arrived']:,} arrived, {query['kept']:,} kept, "
+        f"{query['shed']:,} shed"
+    )
+    return text + (f"; records from batch {query['records_from']:,} on" if query["records_from"] else "")
+
+
 def _heading(gate: dict[str, Any]) -> Text:
+    text = _steering(gate)
+    if gate["retention"] is not None:
+        text.append(f", {retention_text(retention_s(gate['retention']))}")
+    return text
+
+
+def _steering(gate: dict[str, Any]) -> Text:
     text = Text.assemble(
         (f"{gate['kind']} {gate['gate']}", "bold"), f"  {gate['mode']}, {gate['target']}, "
     )
@@ -112,7 +154,7 @@ def _heading(gate: dict[str, Any]) -> Text:
     text.append(f"heartbeat {_age(age)} ago", "green" if alive else "bold yellow")
     if not alive:
         text.append(": no driver is steering it")
-        if gate["kind"] == "gate":
+        if gate["settings"]:
             text.append("; it fails ").append(gate["settings"]["on_failure"], "bold")
     return text
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from headgate.store.durable import make_folder, open_private
+
 __all__ = ["History"]
 
 _LARGEST = 8 << 20
@@ -33,10 +35,10 @@ class History:
             },
             "keep": {name: gate["keep"] for name, gate in status["gates"].items()},
         }
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self._path.parent)
         if self._path.exists() and self._path.stat().st_size > self._largest:
             self._path.replace(self._before)
-        with open(self._path, "a", encoding="utf-8") as file:
+        with open(open_private(self._path, os.O_WRONLY | os.O_APPEND), "a", encoding="utf-8") as file:
             cut = "\n" if self._is_cut() else ""
             file.write(cut + json.dumps(line, separators=(",", ":")) + "\n")
 

@@ -14,6 +14,7 @@ nothing. One that jumped back while it was down makes no age smaller than it was
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Mapping
@@ -23,6 +24,7 @@ from typing import Any
 
 from headgate.errors import ControlFolderError, SnapshotError
 from headgate.sites.hosted import Hosted, Member
+from headgate.store.durable import make_folder, open_private
 
 __all__ = ["Change", "Journal", "SiteRecord"]
 
@@ -77,7 +79,8 @@ class Journal:
         #: What turns a time of the monotonic clock into one of the wall clock.
         self._offset = wall() - self._now
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
+            os.close(open_private(self.path, os.O_RDWR))  # SQLite's other files get its permissions
             self._db = sqlite3.connect(
                 self.path, timeout=2.0, isolation_level=None, check_same_thread=False
             )

@@ -18,7 +18,7 @@ from headgate.load import Budget, Concept
 from headgate.plan import SCALE, Plan
 from headgate.policies import Policy, Uniform, ValueClasses
 from headgate.runtime import GateSpec
-from headgate.settings import GateSettings
+from headgate.settings import RETENTION_S, GateSettings
 from headgate.spark.session import session_of  # first: it says which extra is missing
 
 # isort: split
@@ -75,6 +75,7 @@ def gate(
     floor: float = 0.01,
     on_failure: str = "open",
     start: float = 1.0,
+    retention: Duration = RETENTION_S,
     seed: int | None = None,
 ) -> Callable[[DataFrame], DataFrame]:
     """A gate for ``DataFrame.transform``: keeps what the query behind it can process in time.
@@ -99,6 +100,8 @@ def gate(
         on_failure: ``"open"`` keeps all when the control folder or loop is gone, ``"closed"`` keeps
             `floor`. The query goes on either way.
         start: keep rate of the very first batch, for a query that begins with a large backlog.
+        retention: how long the ledger keeps records, for instance ``"30 days"``; by default 7 days, as
+            Kafka keeps its data. ``"forever"`` keeps all. Sums over all batches stay.
         seed: another seed than the one made from the name.
 
     The result has one more column, ``_weight``: 1 / keep rate.
@@ -107,7 +110,7 @@ def gate(
     if hold is None and delay is None and rate is None and _aims_at_accuracy(policy):
         # The accuracy says how much: a whole budget, of which a thrifty policy takes what it needs.
         rate, policy = 1.0, replace(policy, thrifty=True)
-    settings = GateSettings(hold, delay, rate, mode, floor, on_failure)
+    settings = GateSettings(hold, delay, rate, mode, floor, on_failure, retention)
     check_rate(start, "start")
     if keep is not None and policy is not None:
         raise BadArgument("give keep= or policy=, not both: keep= is a policy (ValueClasses)")

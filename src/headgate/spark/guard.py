@@ -15,6 +15,7 @@ from headgate.las.inline_policy import InlinePolicy
 from headgate.las.price_shedder import PriceShedding
 from headgate.las.settings import LasSettings
 from headgate.las.targets import LatencyTarget
+from headgate.settings import RETENTION_S, retention_s
 from headgate.spark.session import session_of  # first: it says which extra is missing
 
 # isort: split
@@ -41,7 +42,7 @@ from headgate.spark.identity import require_own_column, require_timestamp, seed_
 from headgate.spark.loop import ControlLoop
 from headgate.spark.shape import WEIGHT, quoted, quoted_name
 from headgate.spark.worker_errors import said_by_spark
-from headgate.store.folder import check_gate_name, claim_json, open_control_folder
+from headgate.store.folder import check_gate_name, claim_json, open_control_folder, unclaim
 from headgate.store.guards import declare_guard
 
 __all__ = ["guard"]
@@ -68,6 +69,7 @@ def guard(
     on_error: str = "fail",
     dead_letters: str | os.PathLike[str] | None = None,
     trigger: Duration | None = None,
+    retention: Duration = RETENTION_S,
     seed: int | None = None,
 ) -> DataFrame:
     """The function's results for the rows that it has time for; the others are dropped and counted.
@@ -96,6 +98,7 @@ def guard(
         on_error: when the function raises: ``"fail"`` the query, ``"dead-letter"`` sets the row aside
             in a file of the folder `dead_letters` (by default in the control folder), ``"keep"``
             passes it on with null results and its error in ``_error``.
+        retention: how long the ledger keeps records; by default 7 days.
 
     The result has the function's columns, and ``_queue_ms`` (how long the row waited), ``_cost_ms``
     (how long it took) and ``_weight`` (how many rows it stands for). Decisions follow the clock, so a
@@ -119,6 +122,7 @@ def guard(
         results=_result_schema(spark, schema),
         keys=_columns(frame, key),
         control=None if control is None else open_control_folder(control),
+        retention_s=retention_s(retention),
     )
     if arrival is None and frame.isStreaming:
         raise BadArgument(
@@ -182,6 +186,7 @@ class _Guard:
     results: StructType
     keys: tuple[str, ...]
     control: Path | None
+    retention_s: float = RETENTION_S
 
     def output(self, on_error: str) -> StructType:
         """The function's columns and the guard's; all nullable, because dropped rows are counted."""
@@ -221,7 +226,7 @@ class _Guard:
             for folder in folders:
                 path = Path(folder) / f".trial-{uuid.uuid4().hex}"
                 claim_json(path, task.name)
-                path.unlink()
+                unclaim(path)
 
         try:
             spark.range(1).repartition(1).mapInArrow(check, "id bigint").collect()
@@ -249,6 +254,7 @@ class _Guard:
             policy=self.policy.name,
             target=_in_words(target),
             target_s=target.tau_s,
+            retention_s=self.retention_s,
         )
 
     def prepare(self, spark: SparkSession, frame: DataFrame) -> None:
@@ -256,7 +262,9 @@ class _Guard:
         assert self.control is not None
         GuardMemory(self.control, self.name, self.policy).merge()
         if frame.isStreaming:
-            ControlLoop.of(spark).register(GuardSpec(self.name, self.control, self.policy))
+            ControlLoop.of(spark).register(
+                GuardSpec(self.name, self.control, self.policy, self.retention_s)
+            )
 
 
 def _in_words(target: LatencyTarget) -> str:

@@ -119,6 +119,11 @@ class GuardMemory:
 
     # Files.
 
+    def _knows(self, query: str) -> bool:
+        """Whether anything of the query is there: one that ended long ago is forgotten here, too."""
+        folders = (self._folder / "queries" / query, self._folder / "lessons" / query)
+        return any(folder.is_dir() for folder in folders)
+
     def _queue_path(self, query: str, partition: int) -> Path:
         return self._folder / "queries" / query / "queues" / f"{partition}.json"
 
@@ -169,6 +174,6 @@ class GuardMemory:
             "v": _VERSION,
             "costs": base64.b64encode(costs.to_bytes()).decode(),
             "learnt": costs.learnt if isinstance(costs, AgedSketch) else 0,
-            "through": through,
+            "through": {q: b for q, b in through.items() if self._knows(q)},
         }
         write_json(self._folder / "costs.json", value)

@@ -11,11 +11,12 @@ from pathlib import Path
 from headgate.las.inline_policy import InlinePolicy
 from headgate.load import LoadSample
 from headgate.plan import KEEP_ALL
+from headgate.settings import RETENTION_S
 from headgate.spark.guard_memory import GuardMemory
 from headgate.spark.guard_meter import GuardReport
 from headgate.spark.guard_task import COLD_BATCHES
 from headgate.store.ledger import Ledger, Record
-from headgate.store.plans import PlanStore
+from headgate.store.upkeep import Upkeep
 
 __all__ = ["GuardRun", "GuardSpec"]
 
@@ -32,6 +33,7 @@ class GuardSpec:
     name: str
     control: Path
     policy: InlinePolicy
+    retention_s: float = RETENTION_S
 
     def open(self, query: str) -> GuardRun:
         """The guard at work in a query."""
@@ -45,10 +47,11 @@ class GuardRun:
         self.spec, self.query = spec, query
         self._memory = GuardMemory(spec.control, spec.name, spec.policy)
         self._ledger = Ledger(spec.control, spec.name, query)
+        self.upkeep = Upkeep.of_run(spec.control, spec.name, query)
         self._waits: deque[float] = deque(maxlen=_JUDGED)
         self._batches = 0
         self._said_unreachable = False
-        self.last_batch = max(self._ledger.records(), default=-1)
+        self.last_batch = self._ledger.last_batch()
 
     def refresh(self) -> None:
         """A guard has no settings that change while it runs."""
@@ -71,8 +74,7 @@ class GuardRun:
                 self._batches += 1
                 if self._batches == COLD_BATCHES:
                     self._memory.note_warm(self.query, report.run)
-            if sample.batch_id % 50 == 0:
-                PlanStore(self.spec.control, self.spec.name, self.query).prune(self._ledger.records())
+            self.upkeep.after(sample.batch_id, self.spec.retention_s)
         except OSError as error:
             log.warning(
                 "guard %r of query %s: batch %d is not in the ledger (%s)",

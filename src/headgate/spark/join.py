@@ -14,6 +14,7 @@ from headgate.durations import Duration
 from headgate.errors import BadArgument, WorkerError
 from headgate.joins.conditions import Condition, Equal
 from headgate.joins.rows import compiled
+from headgate.settings import RETENTION_S
 from headgate.spark.session import session_of  # first: it says which extra is missing
 
 # isort: split
@@ -48,7 +49,7 @@ from headgate.spark.join_work import JoinWork
 from headgate.spark.loop import ControlLoop
 from headgate.spark.task_plan import TaskPlan
 from headgate.spark.worker_errors import said_by_spark
-from headgate.store.folder import check_gate_name, claim_json, open_control_folder
+from headgate.store.folder import check_gate_name, claim_json, open_control_folder, unclaim
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
 
@@ -86,6 +87,7 @@ def join(
     control: str | os.PathLike[str] | None = None,
     on_failure: str = "open",
     mode: str = "shed",
+    retention: Duration = RETENTION_S,
     seed: int | None = None,
 ) -> DataFrame:
     """Pairs of rows that match and are close in time; at peak those comparisons that pay most.
@@ -116,6 +118,7 @@ def join(
             twentieth of the longer window.
         control: a folder that the driver and all executors share: plans, ledger, what was learnt.
             Without it a temporary folder of this machine, which serves a local master only.
+        retention: how long the ledger keeps records; by default 7 days.
 
     All rows are kept in the state for their window; what is shed are comparisons, and the ledger has
     how many, with an estimate of the share of all pairs that was found. Rows behind the watermark are
@@ -132,7 +135,7 @@ def join(
         raise BadArgument(f"seed={seed!r}: give a whole number, 0 or more")
     spark = session_of(left)
     windows = JoinWindows.of(within, basic_window)
-    settings = join_settings(hold, budget, mode, on_failure)
+    settings = join_settings(hold, budget, mode, on_failure, retention)
     sides = _sides(left, right, time, utility)
     kind = require_condition(on, left, right)
     schema = result_schema(left, right, output, suffixes)
@@ -253,7 +256,7 @@ def _trial(spark: SparkSession, name: str, folder: Path, on: Condition) -> None:
         warm_up(on)
         path = folder / f".trial-{uuid.uuid4().hex}"
         claim_json(path, [name, type(on).__name__])
-        path.unlink()
+        unclaim(path)
 
     try:
         spark.range(1).repartition(1).mapInArrow(check, "id bigint").collect()

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from headgate.durations import Duration, seconds
 from headgate.errors import BadArgument, WrongKindOfFrame
 from headgate.joins.conditions import Condition
-from headgate.settings import GateSettings
+from headgate.settings import RETENTION_S, GateSettings
 
 __all__ = [
     "OUTPUTS",
@@ -107,7 +107,11 @@ class JoinWindows:
 
 
 def join_settings(
-    hold: Duration | None, budget: str | float | None, mode: str, on_failure: str
+    hold: Duration | None,
+    budget: str | float | None,
+    mode: str,
+    on_failure: str,
+    retention: Duration = RETENTION_S,
 ) -> GateSettings:
     """How much, as a gate says it."""
     share = _share(budget)
@@ -118,8 +122,8 @@ def join_settings(
     if hold is None and isinstance(budget, str) and share is None:
         hold = _HOLD
     if hold is None:
-        return GateSettings(rate=share or 1.0, mode=mode, on_failure=on_failure)
-    return GateSettings(hold=hold, mode=mode, on_failure=on_failure)
+        return GateSettings(rate=share or 1.0, mode=mode, on_failure=on_failure, retention=retention)
+    return GateSettings(hold=hold, mode=mode, on_failure=on_failure, retention=retention)
 
 
 def _share(budget: str | float | None) -> float | None:

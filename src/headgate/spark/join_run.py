@@ -16,6 +16,7 @@ from headgate.store.folder import read_json, write_json
 from headgate.store.ledger import Ledger, Record
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
+from headgate.store.upkeep import Upkeep
 
 __all__ = ["JoinRun", "JoinSpec"]
 
@@ -66,8 +67,9 @@ class JoinRun:
         self.spec, self.query = spec, query
         self._store = PlanStore(spec.control, spec.name, query)
         self._ledger = Ledger(spec.control, spec.name, query)
+        self.upkeep = Upkeep.of_run(spec.control, spec.name, query)
         self._learned = self._store.folder / "allowance.json"
-        self.last_batch = max(self._ledger.records(), default=-1)
+        self.last_batch = self._ledger.last_batch()
         self.settings = self._effective() or spec.settings
         self._allowance = self._restored(self.settings)
         self._publish()
@@ -131,9 +133,8 @@ class JoinRun:
         record = self._record(report)
         try:
             self._ledger.append(record)
-            write_json(self._learned, self._allowance.snapshot())
-            if sample.batch_id % 50 == 0:
-                self._store.prune(self._ledger.records())
+            write_json(self._learned, self._allowance.snapshot(), lasting=False)
+            self.upkeep.after(sample.batch_id, self.settings.retention_s)
         except OSError as error:
             log.warning("%s: batch %d is not in the ledger (%s)", self, sample.batch_id, error)
         return record

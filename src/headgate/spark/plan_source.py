@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from headgate.plan import KEEP_ALL, Plan
 from headgate.spark.task_plan import TaskPlan, batch_of_task
-from headgate.store.folder import claim_json
+from headgate.store.folder import claim_json, unclaim
 
 __all__ = ["FORMAT", "PlanSource"]
 
@@ -76,5 +76,5 @@ class PlanReader(DataSourceReader):
             raise OSError(f"control folder {str(control)!r} is not there")
         trial = control / f".trial-{uuid.uuid4().hex}"
         claim_json(trial, {})
-        trial.unlink()
+        unclaim(trial)
         return KEEP_ALL

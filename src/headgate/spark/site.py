@@ -18,7 +18,7 @@ from typing import IO, Any, ClassVar
 from headgate.durations import Duration, seconds
 from headgate.errors import BadArgument, WrongKindOfFrame
 from headgate.policies import Policy, Uniform, ValueClasses
-from headgate.settings import GateSettings
+from headgate.settings import RETENTION_S, GateSettings
 from headgate.sites.agreed import Agreed
 from headgate.sites.client import CoordinatorClient
 from headgate.sites.controller import SiteShare
@@ -200,6 +200,7 @@ class Site:
         on_failure: str = "open",
         floor: float = 0.001,
         start: float | None = None,
+        retention: Duration = RETENTION_S,
         seed: int | None = None,
     ) -> Callable[[DataFrame], DataFrame]:
         """A gate for ``DataFrame.transform``, which keeps this query's fair share.
@@ -247,7 +248,7 @@ class Site:
         # A hold that nobody shortens by `headgate set`: the site decides, and the settings say so.
         settings = GateSettings(
             hold=self.settings.hold_s if hold_s is None else hold_s,
-            mode=mode, floor=floor, on_failure=on_failure,
+            mode=mode, floor=floor, on_failure=on_failure, retention=retention,
         )  # fmt: skip
         build = Gate(
             name=name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,11 +44,18 @@ class Audit:
     #: Batches that began after the last one recorded: running now, or cut off by a kill. What did
     #: not commit runs again when the query restarts; `headgate.recount` settles what did.
     begun: list[int] = field(default_factory=list)
+    #: Batches whose pin was cut off by a crash: what they met is in the record, if they have one.
+    torn_pins: list[int] = field(default_factory=list)
+    #: Files of the ledger that cannot be read to their end, with the reason.
+    damaged: dict[str, str] = field(default_factory=dict)
+    #: Records of batches before this one have expired; their sums follow.
+    records_from: int = 0
+    expired: dict[str, int] = field(default_factory=dict)
 
     @property
     def balanced(self) -> bool:
         """Whether every recorded row is accounted for."""
-        return not (self.unbalanced or self.contradicted or self.other_plan)
+        return not (self.unbalanced or self.contradicted or self.other_plan or self.damaged)
 
     @property
     def complete(self) -> bool:
@@ -59,25 +67,33 @@ class Audit:
         return {**asdict(self), "balanced": self.balanced, "complete": self.complete}
 
 
-def audit(control: Path, gate: str | None = None, query: str | None = None) -> list[Audit]:
-    """One `Audit` for each gate and query in the control folder, or for those named."""
+def audit(
+    control: Path,
+    gate: str | None = None,
+    query: str | None = None,
+    *,
+    first: int | None = None,
+    last: int | None = None,
+) -> list[Audit]:
+    """One `Audit` for each gate and query in the control folder, or for those named.
+
+    `first` and `last` are batches: only records from the one to the other are looked at, and no others
+    are read.
+    """
     return [
-        _audit_one(control, g, q)
+        _audit_one(control, g, q, first, last)
         for g in ([gate] if gate else gates_in(control))
         for q in ([query] if query else queries_of(control, g))
     ]
 
 
-def _audit_one(control: Path, gate: str, query: str) -> Audit:
+def _audit_one(control: Path, gate: str, query: str, first: int | None, last: int | None) -> Audit:
     found = Audit(gate, query)
-    store = PlanStore(control, gate, query)
-    seen: dict[int, Record] = {}
-    for record in Ledger(control, gate, query).lines():
-        before = seen.get(record.batch)
-        if before is not None and _counts(before) != _counts(record):
-            found.contradicted.append(record.batch)
-        seen[record.batch] = record
-    for batch, record in sorted(seen.items()):
+    store, ledger = PlanStore(control, gate, query), Ledger(control, gate, query)
+    seen: set[int] = set()
+    for record in _last_records(ledger, first, last, found):
+        batch = record.batch
+        seen.add(batch)
         found.kind = record.kind
         found.batches += 1
         found.arrived += record.arrived
@@ -90,11 +106,32 @@ def _audit_one(control: Path, gate: str, query: str) -> Audit:
             found.other_plan.append(batch)
         if not _plausible(record):
             found.unlikely.append(batch)
-    last = max(seen, default=-1)
-    silent = [b for b in store.pinned_batches() if b not in seen]
-    found.unsettled = [b for b in silent if b < last]
-    found.begun = [b for b in silent if b > last]
+    latest = ledger.last_batch()
+    asked = [b for b in store.pinned_batches() if (first or 0) <= b and (last is None or b <= last)]
+    silent = [b for b in asked if b not in seen]
+    found.unsettled = [b for b in silent if b < latest]
+    found.begun = [b for b in silent if b > latest]
+    found.torn_pins = [b for b in asked if store.pinned(b) is None]
+    found.damaged = dict(ledger.damaged)
+    totals = ledger.totals()
+    found.records_from = totals.begins
+    gone = totals.expired
+    found.expired = {
+        "batches": gone.batches, "arrived": gone.arrived, "kept": gone.kept, "shed": gone.shed,
+    }  # fmt: skip
     return found
+
+
+def _last_records(ledger: Ledger, first: int | None, last: int | None, found: Audit) -> Iterator[Record]:
+    """The last record of each batch in order; one segment at a time is in memory."""
+    for records in ledger.by_segment(first, last):
+        seen: dict[int, Record] = {}
+        for record in records:
+            before = seen.get(record.batch)
+            if before is not None and _counts(before) != _counts(record):
+                found.contradicted.append(record.batch)
+            seen[record.batch] = record
+        yield from (record for _, record in sorted(seen.items()))
 
 
 def _counts(record: Record) -> tuple[int, int, int, str]:

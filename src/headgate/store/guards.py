@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 from headgate.errors import BadArgument
+from headgate.settings import FOREVER, RETENTION_S
 from headgate.store.folder import read_json, write_json
 
 __all__ = ["declare_guard", "guard_in"]
@@ -15,13 +17,22 @@ def _path(control: Path, name: str) -> Path:
     return control / "gates" / name / "guard.json"
 
 
-def declare_guard(control: Path, name: str, *, policy: str, target: str, target_s: float) -> None:
+def declare_guard(
+    control: Path,
+    name: str,
+    *,
+    policy: str,
+    target: str,
+    target_s: float,
+    retention_s: float = RETENTION_S,
+) -> None:
     """Say that this is a guard, and what it was asked for; refused if a gate has the name."""
     if (control / "gates" / name / "gate.json").exists():
         raise BadArgument(
             f"{name!r} is a gate in the control folder {str(control)!r}: give the guard another name"
         )
-    value = {"v": 1, "policy": policy, "target": target, "target_s": target_s}
+    value: dict[str, Any] = {"v": 1, "policy": policy, "target": target, "target_s": target_s}
+    value["retention"] = FOREVER if math.isinf(retention_s) else retention_s
     write_json(_path(control, name), value)
 
 

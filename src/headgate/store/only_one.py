@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import IO
 
 from headgate.errors import ControlFolderError
+from headgate.store.durable import make_folder, open_private
 
 __all__ = ["only_one"]
 
 
 def only_one(path: Path, refusal: str) -> IO[str]:
     """The lock, held until it is closed; raises with `refusal` where another has it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = open(path, "a+", encoding="utf-8")  # noqa: SIM115
+    make_folder(path.parent)
+    file = open(open_private(path, os.O_RDWR | os.O_APPEND), "a+", encoding="utf-8")  # noqa: SIM115
     try:
         import fcntl
 

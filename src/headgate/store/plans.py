@@ -13,7 +13,7 @@ from typing import Any
 
 from headgate.errors import SnapshotError
 from headgate.plan import KEEP_ALL, Plan
-from headgate.store.folder import claim_json, read_json, write_json
+from headgate.store.folder import claim_json, read_json, unclaim, write_json
 
 __all__ = ["HEARTBEAT_S", "LOOP_GONE_S", "PinnedPlan", "PlanStore"]
 
@@ -30,7 +30,10 @@ KEPT_PINS = 200
 
 @dataclass(frozen=True)
 class PinnedPlan:
-    """A plan, and why it is this batch's: ``plan``, ``start``, ``fail-open`` or ``fail-closed``."""
+    """A plan, and why it is this batch's: ``plan``, ``start``, ``fail-open``, ``fail-closed``.
+
+    ``lost-plan``: the batch had run before, and what it met then cannot be known any more.
+    """
 
     plan: Plan
     origin: str
@@ -60,18 +63,48 @@ class PlanStore:
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        self._control, self._gate, self._query = control, gate, query
         self._gate_folder = control / "gates" / gate
         self.folder = self._gate_folder / "queries" / query
         self._clock, self._sleep = clock, sleep
+        #: The latest batch that was ever handled; known when something is published.
+        self._handled: int | None = None
 
     def publish(self, plan: Plan, after: int = -1, urgent_s: float | None = None) -> None:
         """Let this plan hold for every batch not pinned yet.
 
         `after` is the last batch that it knows of; if the batch after that one lasts longer than
-        `urgent_s`, the next plan is worth waiting for.
+        `urgent_s`, the next plan is worth waiting for. The file says besides which batch was the
+        latest ever handled, whatever run of the query it was in: one up to there that has no pin is
+        run again, and its plan is in the ledger.
         """
-        value = {"plan": plan.to_json(), "after": after, "urgent_s": urgent_s, "at": self._clock()}
-        write_json(self.folder / "plan.json", value)
+        if self._handled is None:
+            self._handled = self._handled_before()
+        self._handled = max(self._handled, after)
+        value = {
+            "plan": plan.to_json(),
+            "after": after,
+            "handled": self._handled,
+            "urgent_s": urgent_s,
+            "at": self._clock(),
+        }
+        # The next batch writes it again: that waits for no disk. What a batch met is its pin.
+        write_json(self.folder / "plan.json", value, lasting=False)
+
+    def _handled_before(self) -> int:
+        from headgate.store.ledger import Ledger  # late: workers publish nothing
+
+        value = self._published() or {}
+        known = int(value.get("handled", value.get("after", -1)))
+        return max(known, Ledger(self._control, self._gate, self._query).last_batch())
+
+    def _published(self) -> dict[str, Any] | None:
+        """What was published last; None where nothing was, or a crash cut it off."""
+        try:
+            value = read_json(self.folder / "plan.json")
+        except ValueError:
+            return None
+        return value if isinstance(value, dict) else None
 
     def publish_opening(self, plan: Plan) -> None:
         """The plan for a query of this gate that has none of its own yet."""
@@ -79,7 +112,7 @@ class PlanStore:
 
     def current(self) -> Plan | None:
         """The plan that holds now, if any was published for this query."""
-        value = read_json(self.folder / "plan.json")
+        value = self._published()
         return None if value is None else Plan.from_json(value["plan"])
 
     def _await_plan(self, batch: int) -> Plan | None:
@@ -89,13 +122,12 @@ class PlanStore:
         while it plans the next. Only a loop that is exactly one report behind is waited for, and
         only if that report may change much.
         """
-        path = self.folder / "plan.json"
-        value = read_json(path)
+        value = self._published()
         waited = 0.0
         while value is not None and waited < PLAN_WAIT_S and self._worth_waiting(value, batch):
             self._sleep(_WAIT_STEP_S)
             waited += _WAIT_STEP_S
-            value = read_json(path)
+            value = self._published()
         return None if value is None else Plan.from_json(value["plan"])
 
     def _worth_waiting(self, value: dict[str, Any], batch: int) -> bool:
@@ -121,8 +153,11 @@ class PlanStore:
         return self.folder / "pins" / f"{batch:012d}.json"
 
     def pinned(self, batch: int) -> PinnedPlan | None:
-        """The plan pinned to this batch, if it has read one."""
-        value = read_json(self._pin_path(batch))
+        """The plan pinned to this batch, if it has read one; a pin cut off by a crash says nothing."""
+        try:
+            value = read_json(self._pin_path(batch))
+        except ValueError:
+            return None
         return None if value is None else PinnedPlan.from_json(value)
 
     def pin(
@@ -136,6 +171,9 @@ class PlanStore:
         before = self.pinned(batch)
         if before is not None:
             return before
+        met, lost = self._met_before(batch)
+        if met is not None:
+            return self._claim(batch, met)
         if not self.loop_alive():
             chosen = fallback() if callable(fallback) else fallback
         else:
@@ -146,12 +184,32 @@ class PlanStore:
                 plan = KEEP_ALL if opening is None else Plan.from_json(opening["plan"])
                 origin = "start"
             chosen = PinnedPlan(plan, origin)
-        pin = replace(chosen, shape=shape)
+        return self._claim(
+            batch, replace(chosen, shape=shape, origin="lost-plan" if lost else chosen.origin)
+        )
+
+    def _claim(self, batch: int, pin: PinnedPlan) -> PinnedPlan:
         return PinnedPlan.from_json(claim_json(self._pin_path(batch), pin.to_json()))
+
+    def _met_before(self, batch: int) -> tuple[PinnedPlan | None, bool]:
+        """What a batch without a pin met when it ran before, and whether that is lost.
+
+        Pins of settled batches are dropped after a while; a checkpoint that is rolled back further
+        than that runs them again. The ledger has their plans, as long as it has the records.
+        """
+        value = self._published()
+        if value is None or batch > int(value.get("handled", value.get("after", -1))):
+            return None, False
+        from headgate.store.ledger import Ledger  # late: most batches are new
+
+        record = Ledger(self._control, self._gate, self._query).record(batch)
+        if record is None:
+            return None, True
+        return PinnedPlan(record.plan, record.origin, record.shape), False
 
     def pin_to(self, batch: int, pin: PinnedPlan) -> None:
         """Pin exactly this, unless the batch has a pin."""
-        if not self._pin_path(batch).exists():
+        if self.pinned(batch) is None:
             claim_json(self._pin_path(batch), pin.to_json())
 
     def pinned_batches(self) -> list[int]:
@@ -159,8 +217,16 @@ class PlanStore:
         folder = self.folder / "pins"
         return sorted(int(p.stem) for p in folder.glob("[0-9]*.json")) if folder.is_dir() else []
 
+    def torn_pins(self) -> list[int]:
+        """Batches whose pin was cut off by a crash, in order."""
+        return [batch for batch in self.pinned_batches() if self.pinned(batch) is None]
+
+    def unpin(self, batch: int) -> None:
+        """Drop a batch's pin: what it met is in the ledger, or of no use any more."""
+        unclaim(self._pin_path(batch))
+
     def prune(self, settled: Collection[int]) -> None:
         """Drop old pins of batches whose plans the ledger holds, but for the latest."""
         for batch in self.pinned_batches()[:-KEPT_PINS]:
             if batch in settled:
-                self._pin_path(batch).unlink(missing_ok=True)
+                self.unpin(batch)

@@ -1,0 +1,300 @@
+"""What keeps a control folder small for years: compress, expire, prune; never in the loop's way.
+
+One `Upkeep` for a gate in a query, which its run tells of every batch that is in the books. Its work is
+cut into steps that touch one segment or some hundred pins, and a thread of the process does them
+(`Crew`), so that heartbeats and plans wait for none of it. Nothing here reads all of a ledger.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import threading
+import time
+import uuid
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from headgate.errors import ControlFolderError
+from headgate.settings import RETENTION_S
+from headgate.store.carried import expirable
+from headgate.store.ledger import Ledger, queries_of
+from headgate.store.only_one import only_one
+from headgate.store.plans import KEPT_PINS, PlanStore
+from headgate.store.segments import Segments
+
+__all__ = ["MOST_UNSETTLED", "Crew", "Upkeep", "ended_queries", "remove_query"]
+
+log = logging.getLogger("headgate")
+
+#: Pins of batches without a record that are kept at most; the oldest go first. All go when the records
+#: around them expire.
+MOST_UNSETTLED = 1000
+#: The run asks for upkeep every so many batches, and the crew looks around every so many seconds.
+_EVERY_BATCHES, _EVERY_S = 50, 60.0
+#: Pins dropped in one step; settled batches remembered between two passes.
+_PINS_A_STEP, _MOST_REMEMBERED = 500, 5000
+#: Ended queries and files that a killed process left unfinished are looked for so seldom; these are
+#: removed when they are so old.
+_SELDOM_S, _LEFT_BEHIND_S = 3600.0, 86_400.0
+_PAUSE_S = 0.02
+
+
+class Upkeep:
+    """The upkeep of one gate in one query."""
+
+    def __init__(
+        self, control: Path, gate: str, query: str, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._control, self._gate, self._query, self._clock = control, gate, query, clock
+        self._store = PlanStore(control, gate, query, clock)
+        self._ledger = Ledger(control, gate, query)
+        self._folder = self._store.folder
+        self._guard = threading.Lock()
+        self.retention_s = RETENTION_S
+        #: Batches that this run has recorded, and whose pins may be there.
+        self._settled: set[int] = set()
+        #: Old pins that have no record.
+        self._unsettled: set[int] = set()
+        self._looked = float("-inf")
+        self._said = False
+
+    # The run.
+
+    @classmethod
+    def of_run(
+        cls, control: Path, gate: str, query: str, clock: Callable[[], float] = time.time
+    ) -> Upkeep:
+        """Of a query that runs in this process: the crew cares for it as long as its run keeps it."""
+        upkeep = cls(control, gate, query, clock)
+        Crew.of_process().take_on(upkeep)
+        return upkeep
+
+    def after(self, batch: int, retention_s: float) -> None:
+        """A batch is in the ledger; costs the caller nothing but this."""
+        self.retention_s = retention_s
+        if len(self._settled) < _MOST_REMEMBERED:  # the others are looked up
+            self._settled.add(batch)
+        if batch % _EVERY_BATCHES == 0:
+            Crew.of_process().ask()
+
+    @property
+    def place(self) -> tuple[Path, str, str]:
+        """Whose upkeep it is."""
+        return self._control, self._gate, self._query
+
+    # The crew, or whoever has time.
+
+    def run(self, *, ended: bool = True) -> int:
+        """All steps there are; how many. `ended`: also remove the folders of queries that ended."""
+        count = 0
+        if not ended:
+            self._looked = self._clock()
+        while self.step():
+            count += 1
+        return count
+
+    def step(self) -> bool:
+        """One small piece of work; whether there was one."""
+        if not self._folder.is_dir():
+            return False
+        with self._guard, self._alone() as alone:
+            if not alone:
+                return False
+            now = self._clock()
+            return (
+                self._ledger.close_one(now)
+                or self._ledger.expire_one(now - self.retention_s)
+                or self._prune()
+                or self._tidy(now)
+            )
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[bool]:
+        """No other process works at this query's files."""
+        try:
+            lock = only_one(self._folder / ".upkeep", "somebody is at it")
+        except ControlFolderError:
+            yield False
+            return
+        with lock:
+            yield True
+
+    def mark_alive(self) -> None:
+        """Leave word that the query lives: an idle one writes nothing, and has not ended."""
+        now = self._clock()
+        with contextlib.suppress(OSError):
+            os.utime(self._folder, (now, now))
+
+    def due(self) -> dict[str, Any]:
+        """What steps would do now, without doing it."""
+        segments = Segments(self._folder / "ledger")
+        listing = segments.listing()
+        latest = max(listing.numbers, default=0)
+        old = set(self._store.pinned_batches()[:-KEPT_PINS])
+        return {
+            "segments_to_compress": len([s for s in listing.plain if s < latest] + [*listing.closing]),
+            "segments_to_expire": len(expirable(segments, self._clock() - self.retention_s)),
+            "pins_to_drop": len(self._ledger.settled(old)),
+        }
+
+    def _prune(self) -> bool:
+        """Drop old pins of batches that are in the ledger; those without a record stay for a recount."""
+        pins = self._store.pinned_batches()
+        old = [b for b in pins[:-KEPT_PINS] if b not in self._unsettled][:_PINS_A_STEP]
+        known = self._settled.intersection(old)
+        asked = set(old) - known
+        found = self._ledger.settled(asked) if asked else set()
+        for batch in known | found:
+            self._store.unpin(batch)
+        self._settled -= {b for b in set(self._settled) if pins and b < pins[-KEPT_PINS:][0]}
+        self._unsettled |= asked - found
+        self._forget_unsettled()
+        return bool(known or found)
+
+    def _forget_unsettled(self) -> None:
+        begins = self._ledger.begins()
+        gone = {b for b in self._unsettled if b < begins}
+        gone |= set(sorted(self._unsettled - gone)[:-MOST_UNSETTLED])
+        for batch in gone:
+            self._store.unpin(batch)
+        self._unsettled -= gone
+        if gone and not self._said:
+            self._said = True
+            log.warning(
+                "gate %r of query %s: %d batches from %d on have no record and are too old or too many "
+                "(more than %d) to be settled: their pins were dropped",
+                self._gate, self._query, len(gone), min(gone), MOST_UNSETTLED,
+            )  # fmt: skip
+
+    def _tidy(self, now: float) -> bool:
+        """Seldom: remove an ended query's folder, and what killed processes left unfinished."""
+        if 0.0 <= now - self._looked < _SELDOM_S:
+            return False
+        living = Crew.of_process().living(self._control, self._gate) | {self._query}
+        ended = ended_queries(self._control, self._gate, now - self.retention_s, living)
+        if ended:
+            remove_query(self._control, self._gate, ended[0])
+            return True
+        self._looked = now
+        gate = self._control / "gates" / self._gate
+        for folder in (
+            self._folder,
+            self._folder / "pins",
+            self._folder / "ledger",
+            gate,
+            gate / "queries",
+        ):
+            _remove_left_behind(folder, time.time() - _LEFT_BEHIND_S)
+        return False
+
+
+class Crew:
+    """The thread of this process that does the upkeep of all its gates; it ends with the process."""
+
+    _one: Crew | None = None
+    _making = threading.Lock()
+
+    def __init__(self) -> None:
+        self._upkeeps: weakref.WeakSet[Upkeep] = weakref.WeakSet()
+        self._asked = threading.Event()
+        self._guard = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._faults: dict[str, str] = {}
+
+    @classmethod
+    def of_process(cls) -> Crew:
+        """The crew."""
+        with cls._making:
+            cls._one = cls._one or cls()
+            return cls._one
+
+    def take_on(self, upkeep: Upkeep) -> None:
+        """Care for this one from now on."""
+        with self._guard:
+            self._upkeeps.add(upkeep)
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="headgate-upkeep", daemon=True)
+                self._thread.start()
+
+    def ask(self) -> None:
+        """Have the work done soon."""
+        self._asked.set()
+
+    def living(self, control: Path, gate: str) -> set[str]:
+        """Queries of this gate that run in this process."""
+        with self._guard:
+            return {u.place[2] for u in self._upkeeps if u.place[:2] == (control, gate)}
+
+    def _run(self) -> None:
+        while True:
+            self._asked.wait(_EVERY_S)
+            self._asked.clear()
+            with self._guard:
+                upkeeps = list(self._upkeeps)
+            while upkeeps:
+                self._care_for(upkeeps.pop())
+
+    def _care_for(self, upkeep: Upkeep) -> None:
+        name = "/".join(map(str, upkeep.place))
+        try:
+            upkeep.mark_alive()
+            while upkeep.step():
+                time.sleep(_PAUSE_S)  # the loop's thread and the query come first
+            self._faults.pop(name, None)
+        except Exception as error:  # whatever is wrong with one, the others are cared for
+            text = f"{type(error).__name__}: {error}"
+            if self._faults.get(name) != text:
+                self._faults[name] = text
+                log.warning("the upkeep of %s failed and is tried again: %s", name, text)
+
+
+def ended_queries(control: Path, gate: str, before: float, living: set[str]) -> list[str]:
+    """Queries of a gate that nobody has written anything of since this time."""
+    folder = control / "gates" / gate / "queries"
+    return [q for q in queries_of(control, gate) if q not in living and _last_life(folder / q) < before]
+
+
+def _last_life(folder: Path) -> float:
+    """When something in a query's folder was last written."""
+    latest = 0.0
+    for place in (folder, folder / "ledger", folder / "pins", folder / "queues"):
+        with contextlib.suppress(FileNotFoundError):
+            latest = max(latest, os.stat(place).st_mtime)
+            for entry in os.scandir(place):
+                with contextlib.suppress(FileNotFoundError):
+                    latest = max(latest, entry.stat(follow_symlinks=False).st_mtime)
+    return latest
+
+
+def remove_query(control: Path, gate: str, query: str) -> None:
+    """Remove all that a gate has of a query; its name is gone at once."""
+    folder = control / "gates" / gate
+    for path in (folder / "lessons" / query, folder / "queries" / query):
+        gone = path.with_name(f".{query}.{uuid.uuid4().hex}.gone")
+        try:
+            os.rename(path, gone)
+        except FileNotFoundError:
+            continue
+        shutil.rmtree(gone, ignore_errors=True)
+    log.info("gate %r: the folder of query %s, which ended, was removed", gate, query)
+
+
+def _remove_left_behind(folder: Path, before: float) -> None:
+    """Files under a scratch name whose writer was killed."""
+    with contextlib.suppress(FileNotFoundError):
+        for entry in os.scandir(folder):
+            if not entry.name.startswith(".") or entry.name == ".upkeep":
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                if entry.stat(follow_symlinks=False).st_mtime >= before:
+                    continue
+                claimed = entry.name.endswith(".claim") and (folder / entry.name[1:-6]).exists()
+                if not claimed and entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                elif not claimed:
+                    os.unlink(entry.path)
