@@ -99,4 +99,5 @@ def test_one_gate_behind_a_union_runs(file_stream, run_all, control: Path) -> No
 
 def test_a_plans_text_without_a_tree_says_nothing() -> None:
     found = Upstream.read("")
-    assert not found.aggregated and not found.metrics
+    assert not found.aggregated
+    assert not found.metrics

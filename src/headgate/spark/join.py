@@ -236,7 +236,7 @@ def _require_rocksdb(spark: SparkSession) -> None:
         raise BadArgument(
             f"join: this session keeps streaming state in {_DEFAULT_STORE.rpartition('.')[2]}, and a "
             f'join needs RocksDB: spark.conf.set("{_PROVIDER}", "{_ROCKSDB}") before this call. It '
-            "holds for queries that start from then on without a checkpoint; set it back when the join's "
+            "holds for queries that start later and have no checkpoint; set it back when the join's "
             "query has started, and other queries keep the store that they have"
         )
 
