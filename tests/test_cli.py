@@ -18,6 +18,7 @@ from headgate.cli import main
 from headgate.cli.plumbing import LazyGroup
 from headgate.plan import KEEP_ALL, Plan
 from headgate.settings import GateSettings
+from headgate.store.guards import declare_guard
 from headgate.store.ledger import Ledger, Record
 from headgate.store.plans import PinnedPlan, PlanStore
 from headgate.store.settings_file import SettingsFile
@@ -252,6 +253,13 @@ def test_status_of_a_gate_that_has_not_run(control: Path) -> None:
     result = run("status", control)
     assert result.exit_code == 0
     assert "rate 0.5, no heartbeat yet" in result.stdout
+
+
+def test_status_of_a_guard_that_only_batch_frames_have_used(control: Path) -> None:
+    declare_guard(control, "enrich", policy="balanced", target="average 1 s", target_s=1.0)
+    text = " ".join(run("status", control).stdout.split())
+    assert "guard enrich balanced, average 1 s, no stream has run it" in text
+    assert "on batch frames a guard keeps no books" in text
 
 
 # -- errors, help, purity

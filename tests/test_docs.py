@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,15 @@ def _examples(page: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
+@pytest.fixture
+def own_store(spark: Any) -> Iterator[None]:
+    """A page may choose the state store; other tests keep what they had."""
+    name = "spark.sql.streaming.stateStore.providerClass"
+    before = spark.conf.get(name)
+    yield
+    spark.conf.set(name, before)
+
+
 def test_there_are_examples() -> None:
     assert sum(len(_examples(page)) for page in PAGES) >= 6
 
@@ -30,7 +40,7 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/guide.md", "docs/guard.md"])
-def test_gates_in_the_docs_run(name: str, spark: Any, tmp_path: Path) -> None:
+def test_gates_in_the_docs_run(name: str, spark: Any, own_store: None, tmp_path: Path) -> None:
     events = spark.readStream.format("rate").load()
     events = events.selectExpr("timestamp", "value", "'a' route", "'high' priority", "true vip")
     news = spark.readStream.format("rate").load()
@@ -58,7 +68,7 @@ def test_the_page_on_groups_runs(spark: Any, tmp_path: Path) -> None:
             names.pop("query").stop()
 
 
-def test_the_page_on_joins_runs(spark: Any, tmp_path: Path) -> None:
+def test_the_page_on_joins_runs(spark: Any, own_store: None, tmp_path: Path) -> None:
     names: dict[str, Any] = {"hg": hg, "spark": spark}
     for source in ("bbc", "fox"):
         (tmp_path / source).mkdir()

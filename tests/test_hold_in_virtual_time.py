@@ -257,6 +257,49 @@ def test_a_restart_without_overload_sheds_in_the_first_batch_only(trigger_s: flo
 
 
 @TRIGGERS
+@pytest.mark.parametrize("config", [HOLD, DELAY], ids=["hold", "delay"])
+@pytest.mark.parametrize("tells_backlog", [True, False], ids=["kafka", "files"])
+def test_after_an_hour_down_a_batch_is_no_larger_than_the_cap_that_the_query_states(
+    config: ControllerConfig, trigger_s: float, tells_backlog: bool
+) -> None:
+    """A tenth of the capacity never showed the cap; 3,000 rows fit into one second or half of two."""
+    run = engine(
+        0.1, config, trigger_s=trigger_s, source_cap=3_000, tells_backlog=tells_backlog, tells_cap=True
+    )
+    run.run(60)
+    run.restart(down_s=3600.0)
+    first, *rest = run.run(30)
+    assert (first.arrived, first.kept) == (3_000, 3_000)
+    assert all(b.kept == b.arrived == 3_000 and b.duration <= 1.0 for b in rest)
+
+
+def test_a_cap_that_earlier_batches_showed_is_remembered_over_downtime() -> None:
+    burst = engine(lambda t: 2 if t < 5 else 0.1, trigger_s=1.0, source_cap=8_000)
+    burst.run(80)
+    burst.restart(down_s=3600.0)
+    first = burst.run(1)[0]
+    assert (first.arrived, first.kept) == (8_000, 8_000)
+
+
+def test_batches_of_one_size_show_a_cap_that_the_source_does_not_tell() -> None:
+    run = engine(5, source_cap=8_000, tells_backlog=False)
+    run.run(80)
+    run.restart(down_s=3600.0)
+    first = run.run(1)[0]
+    assert (first.arrived, first.kept) == (8_000, 8_000)
+
+
+def test_a_cap_that_a_redeployed_query_has_no_more_is_not_believed() -> None:
+    run = engine(lambda t: 2 if t < 5 else 0.1, trigger_s=1.0, source_cap=8_000)
+    run.run(80)
+    run.workload = replace(run.workload, source_cap=None, tells_cap=True)
+    run.restart(down_s=3600.0)
+    first = run.run(1)[0]
+    assert first.arrived > 3_000_000
+    assert first.duration < 3.0, "kept at the floor"
+
+
+@TRIGGERS
 def test_a_capped_source_is_held_too_and_its_backlog_is_worked_off_in_order(trigger_s: float) -> None:
     run = engine(lambda t: 2 if t < 60 else 0.3, trigger_s=trigger_s, source_cap=15_000)
     batches = run.run(250)

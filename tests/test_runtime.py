@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from headgate import Budget, Concept, FixedRate, GroupRates, LoadSample, Policy, Uniform, ValueClasses
+from headgate.load import ReadLimit
 from headgate.plan import KEEP_ALL, Plan
 from headgate.runtime import BatchReport, GateRun, GateSpec
 from headgate.settings import GateSettings
@@ -176,6 +177,35 @@ def test_a_restart_goes_on_from_the_snapshot(control: Path) -> None:
     assert first.duration_s <= 1.0
     assert all(r.duration_s <= 1.0 for r in rest)
     assert rest[5].kept == pytest.approx(before.kept, rel=0.1)
+
+
+@pytest.mark.parametrize("limit", [ReadLimit(rows=8_000), ReadLimit(files=2)], ids=["rows", "files"])
+@pytest.mark.parametrize(
+    "settings", [GateSettings(hold=1), GateSettings(delay=4)], ids=["hold", "delay"]
+)
+def test_a_capped_source_loses_nothing_after_downtime(
+    control: Path, settings: GateSettings, limit: ReadLimit
+) -> None:
+    job = Job(control, settings, limit=limit)
+    for number in range(20):
+        job.step(1_000 + 1_000 * (number % 4))
+    job.clock.sleep(3600)
+    job.restart()
+    record = job.step(8_000)
+    assert record is not None
+    assert record.shed == 0
+
+
+def test_a_snapshot_of_0_1_0_says_nothing_of_caps_and_is_read(control: Path) -> None:
+    job = Job(control, GateSettings(hold=1))
+    before = job.steps(40)[-1]
+    path = job.store.folder / "controller.json"
+    learned = json.loads(path.read_text())
+    for name in ("ever", "capped"):
+        del learned["controller"]["arrivals"][name]
+    path.write_text(json.dumps(learned))
+    job.restart()
+    assert job.steps(10)[-1].kept == pytest.approx(before.kept, rel=0.1)
 
 
 def test_the_first_batch_of_a_query_without_history_keeps_start(control: Path) -> None:

@@ -24,7 +24,7 @@ from headgate.errors import (
     WorkerError,
     WrongKindOfFrame,
 )
-from headgate.load import Budget, Concept, LoadSample
+from headgate.load import Budget, Concept, LoadSample, ReadLimit
 from headgate.plan import Plan
 from headgate.policies import Grouping, GroupRates, Policy, Uniform, ValueClasses
 
@@ -70,6 +70,7 @@ __all__ = [
     "MissingExtra",
     "Plan",
     "Policy",
+    "ReadLimit",
     "Site",
     "SnapshotError",
     "Uniform",

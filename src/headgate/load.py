@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["Budget", "Concept", "LoadSample"]
+__all__ = ["Budget", "Concept", "LoadSample", "ReadLimit"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,16 @@ class LoadSample:
         if self.oldest_arrival is None:
             return None
         return max(0.0, self.ended_at - self.oldest_arrival)
+
+
+@dataclass(frozen=True)
+class ReadLimit:
+    """What a stream's sources hand out at most in one batch; neither is known: as much as there is."""
+
+    #: Rows, as with `maxOffsetsPerTrigger`.
+    rows: int | None = None
+    #: Files, as with `maxFilesPerTrigger`; how many rows those have must be seen.
+    files: int | None = None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 from headgate.control import Controller, ControllerConfig
 from headgate.errors import HeadgateError
 from headgate.event_time import EventTime
-from headgate.load import Budget, Concept, LoadSample
+from headgate.load import Budget, Concept, LoadSample, ReadLimit
 from headgate.partners import Partners
 from headgate.plan import KEEP_ALL, Plan
 from headgate.policies import Policy
@@ -44,6 +44,8 @@ class GateSpec:
     shape: str = ""
     #: Keys of the groups that the policy names, by label.
     keys: Mapping[str, int] = field(default_factory=dict)
+    #: What the sources in front of it hand out at most in a batch; None where that cannot be read.
+    limit: ReadLimit | None = None
     #: Whether its controller wants to know the task time of batches.
     measures_work: bool = False
 
@@ -118,11 +120,14 @@ class GateRun:
         config = self.spec.controller or self.settings.controller_config()
         self._warm = bool(snapshot)
         try:
-            return config.build(snapshot)
+            controller = config.build(snapshot)
         except (KeyError, TypeError, ValueError) as error:
             log.warning("%s: what was learned cannot be read (%s); starting afresh", self, error)
             self._warm = False
-            return config.build(None)
+            controller = config.build(None)
+        if self.spec.limit is not None:
+            controller.capped(self.spec.limit)
+        return controller
 
     def __str__(self) -> str:
         return f"gate {self.spec.name!r} of query {self.query}"

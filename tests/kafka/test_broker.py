@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -174,3 +176,30 @@ def test_a_missing_release_and_a_missing_repository_are_told_apart(tmp_path: Pat
     assert brokers._why(answered, ["a:b:1"], tmp_path).repository_answers
     assert not brokers._why(unresolved, ["a:b:1"], tmp_path).repository_answers
     assert "org.apache.spark:spark-x_2.13:9.9" in brokers._why(answered, ["a:b:1"], tmp_path).reason
+
+
+_STARTER = """
+import sys, time
+from headgate.testing.broker import Broker
+broker = Broker.start(sys.argv[1])
+print(broker.bootstrap, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_run_that_is_killed_leaves_no_broker_behind(broker: Broker, tmp_path: Path) -> None:
+    starter = subprocess.Popen(
+        [sys.executable, "-c", _STARTER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert starter.stdout is not None
+    with starter.stdout:
+        host, port = starter.stdout.readline().strip().split(":")
+    starter.kill()
+    starter.wait()
+    deadline = time.monotonic() + 30
+    while True:  # the port is taken for as long as the broker's process is there
+        with socket.socket() as probe:
+            if probe.connect_ex((host, int(port))) != 0:
+                break
+        assert time.monotonic() < deadline, "the broker outlived the process that started it"
+        time.sleep(0.1)

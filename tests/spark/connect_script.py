@@ -26,6 +26,7 @@ def main(folder: Path) -> None:
 
     import headgate as hg
     from headgate.demo.session import LOCAL_CHECKPOINTS
+    from headgate.spark.join import ROCKSDB
     from headgate.spark.loop import ControlLoop
     from headgate.store.audit import audit
 
@@ -53,6 +54,7 @@ def main(folder: Path) -> None:
     query = writer.option("path", str(folder / "out")).trigger(availableNow=True).start()
     query.awaitTermination()
     left, right = (stream.json(str(folder / "in")).withWatermark("at", "1 hour") for _ in range(2))
+    spark.conf.set(*ROCKSDB)
     pairs = hg.join(left, right, on=hg.equal("id"), within="1 hour", time="at", name="sixth",
                     hold="1 hour", control=control)  # fmt: skip
     writer = pairs.writeStream.format("parquet").option("path", str(folder / "pairs"))

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import headgate as hg
+from headgate.spark.join import ROCKSDB
 from headgate.store.audit import audit
 from tests.spark.conftest import records
 
@@ -24,8 +25,9 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 
 @pytest.fixture(autouse=True)
 def state_store(spark: SparkSession) -> Iterator[None]:
-    """The join asks for RocksDB; other tests keep what they had."""
+    """The join needs RocksDB; other tests keep what they had."""
     before = spark.conf.get(PROVIDER)
+    spark.conf.set(*ROCKSDB)
     yield
     spark.conf.set(PROVIDER, before)
 
@@ -384,6 +386,36 @@ def test_bad_use_is_told_at_the_call(streams, control: Path, what: str) -> None:
     }
     with pytest.raises(hg.HeadgateError, match=message):
         hg.join(left, right, **{**given, **changes})
+
+
+def test_the_sessions_state_store_is_not_touched(streams, spark, control: Path) -> None:
+    """The setting is the whole session's: the user's to choose, and told so."""
+    default = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+    spark.conf.set(PROVIDER, default)
+    left, right = streams.frames()
+    with pytest.raises(hg.BadArgument, match=r"needs RocksDB: spark\.conf\.set\(.*RocksDBStateStore"):
+        hg.join(left, right, on=hg.overlap("items", at_least=2), within="1 hour", time="at",
+                control=control)  # fmt: skip
+    assert spark.conf.get(PROVIDER) == default
+
+
+def test_other_queries_keep_the_sessions_store_beside_a_join(
+    streams, spark, run_all, control: Path, tmp_path: Path
+) -> None:
+    before = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+    row = {"items": [1, 2], "topic": "a", "worth": 1.0}
+    streams.left.add([{"id": 1, "at": _at(0), **row}])
+    streams.right.add([{"id": 2, "at": _at(1), **row}])
+    left, right = streams.frames()
+    joined = hg.join(left, right, on=hg.overlap("items", at_least=2), within="1 minute", time="at",
+                     control=control)  # fmt: skip
+    assert len(run_all(joined)) == 1
+    spark.conf.set(PROVIDER, before)
+    counted = streams.left.frame().groupBy("topic").count()
+    assert run_all(counted, "complete", "counted")[0]["count"] == 1
+    assert list((tmp_path / "counted" / "state").rglob("*.delta")), "not RocksDB"
+    streams.right.add([{"id": 3, "at": _at(2), **row}])
+    assert len(run_all(joined)) == 1, "the join goes on with the store of its checkpoint"
 
 
 def test_a_stream_without_a_watermark_is_refused(streams, control: Path) -> None:

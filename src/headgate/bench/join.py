@@ -12,6 +12,7 @@ from headgate.bench.join_kernels import measure
 from headgate.bench.join_stream import COMPLETE, DROP, SELECTIVE, Setting, measured, sustained_rate
 from headgate.bench.progress import bench_progress
 from headgate.demo.session import quiet_session
+from headgate.spark.join import ROCKSDB
 
 __all__ = ["run"]
 
@@ -28,6 +29,7 @@ def run(*, quick: bool) -> dict[str, Any]:
         kernels = measure(quick)
         with bench_progress() as progress, quiet_session(folder / "spark") as spark:
             spark.conf.set("spark.sql.shuffle.partitions", "2")
+            spark.conf.set(*ROCKSDB)
             task = progress.add_task("the rate that a full join sustains", total=1 + 3 * len(loads))
             capacity = sustained_rate(spark, setting, folder, 10.0)
             progress.advance(task)

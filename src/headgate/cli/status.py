@@ -148,6 +148,8 @@ def _steering(gate: dict[str, Any]) -> Text:
         (f"{gate['kind']} {gate['gate']}", "bold"), f"  {gate['mode']}, {gate['target']}, "
     )
     age = gate["heartbeat_age_s"]
+    if age is None and gate["kind"] == "guard":
+        return text.append("no stream has run it; on batch frames a guard keeps no books", "yellow")
     if age is None:
         return text.append("no heartbeat yet", "yellow")
     alive = age < LOOP_GONE_S

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
-from headgate.load import LoadSample
+from headgate.load import LoadSample, ReadLimit
 
 __all__ = ["ArrivalForecast"]
 
@@ -15,6 +15,8 @@ __all__ = ["ArrivalForecast"]
 _WAITED = 0.05
 #: Intervals that the trigger is read off: the middle one of five is safe from two odd ones.
 _INTERVALS = 5
+#: How the largest batch of all time fades, with every batch: by a tenth in a hundred batches.
+_FADE = 0.999
 #: Time must miss by this (of the logarithm), and the last batch's rows by less than half of it,
 #: before batches are taken to be of one size.
 _MISSES = 0.03
@@ -29,7 +31,8 @@ class ArrivalForecast:
     waited; one that began at once, or waited much shorter, disproves a long one (a stream that had
     nothing to read waits too). A source that caps its batches leaves a backlog; it brings its cap.
     Some do not say so (`maxFilesPerTrigger`), or make batches of one size: where the last batch's
-    rows foretell the next one's better than time does, they are the forecast.
+    rows foretell the next one's better than time does, they are the forecast. After a restart `most`
+    counts: a source's cap as the query states it (`limit`), or as batches show it.
 
     Two readings of the rate. The latest batch's says whether the load fits. The cautious one
     follows a rise at once and a fall by half each batch, and says how much to keep when it does
@@ -37,6 +40,8 @@ class ArrivalForecast:
     """
 
     def __init__(self) -> None:
+        #: What the query says that its sources hand out at most; None where that cannot be read.
+        self.limit: ReadLimit | None = None
         self._latest = 0.0
         self._cautious = 0.0
         self._arrived = 0
@@ -44,6 +49,8 @@ class ArrivalForecast:
         self._previous_end = 0.0
         self._intervals: list[float] = []
         self._largest = 0.0
+        #: The largest batch ever, and the largest of those whose source held rows back.
+        self._ever = self._capped = 0.0
         self._time_misses = self._size_misses = 0.0
 
     def add(self, sample: LoadSample) -> None:
@@ -61,6 +68,9 @@ class ArrivalForecast:
         self._previous_start, self._previous_end = sample.started_at, sample.ended_at
         self._arrived = sample.arrived
         self._largest = max(sample.arrived, 0.8 * self._largest)
+        self._ever = max(sample.arrived, _FADE * self._ever)
+        if sample.backlog and sample.arrived > 0:
+            self._capped = max(sample.arrived, _FADE * self._capped)
 
     def _compare(self, arrived: int, by_time: float) -> None:
         """What would have foretold this batch better: time, or the size of the one before?"""
@@ -89,7 +99,23 @@ class ArrivalForecast:
         if self._cautious <= 0 or self._of_one_size:
             return float(self._arrived)
         fresh = rate * window_s
-        return min(fresh + backlog, self._largest) if backlog else fresh
+        if backlog:
+            return min(fresh + backlog, self._largest)
+        return fresh if self.limit is None else min(fresh, self.most)
+
+    @property
+    def most(self) -> float:
+        """The most rows that a batch can bring, as far as that is known."""
+        if self.limit is not None and self.limit.rows is not None:
+            return float(self.limit.rows)
+        if self.limit is not None and self.limit.files is not None:
+            # A batch has a file or more, so a file has no more rows than the largest batch had.
+            return self.limit.files * self._ever if self._ever > 0 else math.inf
+        if self.limit is not None:
+            return math.inf  # the query states no cap, whatever an earlier one did
+        if self._capped > 0:
+            return self._capped
+        return self._ever if self._of_one_size else math.inf
 
     def since(self, now: float) -> float:
         """Rows that came since the last batch began, if it was before a restart at `now`."""
@@ -111,6 +137,8 @@ class ArrivalForecast:
             "end": self._previous_end,
             "intervals": list(self._intervals),
             "largest": self._largest,
+            "ever": self._ever,
+            "capped": self._capped,
             "time_misses": self._time_misses,
             "size_misses": self._size_misses,
         }
@@ -123,5 +151,8 @@ class ArrivalForecast:
         self._previous_end = float(value["end"])
         self._intervals = [float(v) for v in value["intervals"]]
         self._largest = float(value["largest"])
+        # Headgate 0.1.0 did not keep these two.
+        self._ever = float(value.get("ever", self._largest))
+        self._capped = float(value.get("capped", 0.0))
         self._time_misses = float(value["time_misses"])
         self._size_misses = float(value["size_misses"])

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from headgate.load import Budget, LoadSample
+from headgate.load import Budget, LoadSample, ReadLimit
 
 __all__ = ["Controller", "ControllerConfig"]
 
@@ -24,6 +24,9 @@ class Controller(ABC):
 
     def take_over(self, keep: float) -> None:  # noqa: B027, nobody has to
         """Another kind of controller held this keep rate until now; a fresh one may begin from it."""
+
+    def capped(self, limit: ReadLimit) -> None:  # noqa: B027, nobody has to
+        """What the query's sources hand out at most in a batch; told before `opening`, where known."""
 
     def revised(self) -> Budget | None:
         """A budget that changed without a batch, because something else did; most have none."""

@@ -10,7 +10,7 @@ from headgate.control.contract import Controller
 from headgate.control.duration import HoldDuration, HoldDurationController
 from headgate.control.fixed import check_rate
 from headgate.durations import Duration, seconds
-from headgate.load import Budget, LoadSample
+from headgate.load import Budget, LoadSample, ReadLimit
 
 __all__ = ["HoldDelay", "HoldDelayController"]
 
@@ -53,6 +53,10 @@ class HoldDelayController(Controller):
     def take_over(self, keep: float) -> None:
         """As the duration controller's."""
         self._inner.take_over(keep)
+
+    def capped(self, limit: ReadLimit) -> None:
+        """As the duration controller's."""
+        self._inner.capped(limit)
 
     def opening(self, now: float) -> Budget:
         """As the duration controller's."""

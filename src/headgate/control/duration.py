@@ -18,7 +18,7 @@ from headgate.control.onset import Onset
 from headgate.control.release import Release
 from headgate.durations import Duration, seconds
 from headgate.errors import BadArgument
-from headgate.load import Budget, LoadSample
+from headgate.load import Budget, LoadSample, ReadLimit
 
 __all__ = ["HoldDuration", "HoldDurationController"]
 
@@ -128,12 +128,16 @@ class HoldDurationController(Controller):
         """Go on shedding at this rate until the load is known; then tighten, or let go slowly."""
         self._release.rate = max(self._config.floor, keep)
 
+    def capped(self, limit: ReadLimit) -> None:
+        """A batch cannot be larger than what its source hands out."""
+        self._arrivals.limit = limit
+
     def opening(self, now: float) -> Budget:
-        """After a restart: what came while the query was down must fit into one batch too.
+        """After a restart: what came while the query was down comes too, as far as one batch takes it.
 
         That is for one batch only, so the rate that was held before is not touched.
         """
-        waiting = self._arrivals.since(now)
+        waiting = min(self._arrivals.since(now), self._arrivals.most)
         self._arrivals.restarted()
         self._batches = 0
         self._forecasts = [None, None]
@@ -143,7 +147,7 @@ class HoldDurationController(Controller):
         if rate >= 1.0 and self._fit.predict(waiting) <= self._target:
             return Budget(1.0, "idle", f"about {waiting:.0f} rows are waiting; they fit")
         keep = min(rate, self._keep(self._rows_to_aim(), waiting))
-        return Budget(keep, "shedding", f"about {waiting:.0f} rows came while the query was down")
+        return Budget(keep, "shedding", f"about {waiting:.0f} rows of the time down come at once")
 
     @property
     def interval_s(self) -> float:

@@ -104,10 +104,11 @@ def _joined(
     """One replay; what the join's ledger says of it."""
     from headgate.joins.conditions import overlap
     from headgate.spark.gate import gate
-    from headgate.spark.join import join
+    from headgate.spark.join import ROCKSDB, join
     from headgate.spark.loop import ControlLoop
     from headgate.store.ledger import Ledger, queries_of
 
+    spark.conf.set(*ROCKSDB)
     control = folder / "control"
     sides: list[Any] = []
     for side in ("bbc", "fox"):

@@ -13,6 +13,7 @@ they leave the process.
 from __future__ import annotations
 
 import heapq
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, Protocol
@@ -22,7 +23,7 @@ from headgate.las.messages import Delta, Pair
 from headgate.las.price import Price
 from headgate.las.price_shedder import PriceShedding
 from headgate.las.settings import LasSettings
-from headgate.las.targets import LatencyTarget
+from headgate.las.targets import AbsoluteLatency, LatencyTarget
 from headgate.sketches.hashing import uniform
 from headgate.sketches.keys import stable_key
 
@@ -51,6 +52,9 @@ Lesson = tuple[int, int, float]
 _CALIBRATION = 0.9 ** (1 / 16)
 #: A mean follows its last so many rows, as in `CostTable`.
 _MEMORY = 8.0
+#: Of rows that meet a closed latency check, so many are executed all the same: a sample, so that their
+#: like has a weight. And how much of the target a task spends on them before it takes fewer.
+_LATE_SAMPLE, _LATE_ROOM = 0.01, 0.5
 #: Distinct keys that one task remembers; beyond that it begins again from what was merged.
 _MOST_KEYS = 100_000
 #: Keys that one task tells of: as many as a `CostTable` has places.
@@ -159,11 +163,19 @@ class InlineQueueCheck(InlineShedder):
 
 
 class InlinePrice(InlineShedder):
-    """The price of `PriceShedder`, moved by the real wait; CHECKLATENCY behind it.
+    """The price of `PriceShedder`, moved by the real wait; CHECKLATENCY before it.
 
     Estimates start from `costs`, which many workers filled, and follow what this one sees. They are
     scaled by how real and estimated durations compared lately, so a cost that doubles for all keys is
     believed after a few rows and not after a few of every key.
+
+    A weight is 1 / the chance that the row had, and nothing may drop the row once its coin has fallen:
+    a check behind the coin would take rows that stand for hundreds each, and count them as one each. (It
+    did: in bursts a price is at its lowest, and a quarter of all rows was in no weight.) So the check is
+    asked first, and a row that it would drop has a chance too, of at most 1 in 100, outside the
+    average. A chance depends on the past alone, so the sum of weights is unbiased for every set of
+    rows that is named before the coins fall. `AbsoluteLatency` allows no exception, and a hard rule has
+    no weights: there such rows are dropped, and the weights stand for the others.
     """
 
     def __init__(
@@ -177,6 +189,9 @@ class InlinePrice(InlineShedder):
         self._costs, self._seed, self._seen = costs, seed, 0
         self._check = config.target.build()
         self._price = Price(config.rule, config.target.tau_s)
+        strict = config.rule.shape == "hard" or isinstance(config.target, AbsoluteLatency)
+        self._late_chance = 0.0 if strict else _LATE_SAMPLE
+        self._late_room_s = max(1e-9, _LATE_ROOM * config.target.tau_s)
         self._real = self._estimated = 0.0
         self._scale = 1.0
         #: Of each key met: its estimate, how many executions are behind that, and its own runs and
@@ -197,19 +212,25 @@ class InlinePrice(InlineShedder):
         return entry
 
     def offer(self, key: Hashable, arrived_s: float, now_s: float) -> Answer:
-        """Price, coin, check."""
+        """Check, price, coin."""
         wait = now_s - arrived_s
         if wait < 0.0:
             wait = 0.0
         entry = self._met.get(key) or self._meet(key)
-        chance = self._price.chance(entry[0] * self._scale, wait)
+        cost = entry[0] * self._scale
+        chance = self._price.chance(cost, wait)
+        late = self._check.exceeds(wait)
+        if late and chance > self._late_chance:
+            chance = self._late_chance
         if chance < 1.0:
             self._seen += 1
             if uniform(self._seed, self._seen) >= chance:
-                return PRICED
-        if self._check.exceeds(wait):
-            return LATE
-        self._check.admit(wait)
+                return LATE if late else PRICED
+        if late:
+            # Each one leaves less for the next: what they take grows with the logarithm of the rows.
+            self._late_chance *= math.exp(-cost / self._late_room_s)
+        else:
+            self._check.admit(wait)
         return KEEP if chance >= 1.0 else (1.0 / chance, "")
 
     def passed(self, arrived_s: float, now_s: float) -> None:

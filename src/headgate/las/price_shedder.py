@@ -111,8 +111,10 @@ class PriceShedder(Shedder):
     a price that keeps dear keys out starves its own estimates, and the queue runs away (measured: up
     to 3.9 s).
 
-    Weights are unbiased whatever the queue does, because a tuple's chance is fixed before its coin is
-    thrown; but the guard drops without a coin, and those few tuples are in no weight.
+    A tuple's chance is fixed before its coin is thrown, so weights are unbiased for the tuples that met
+    an open guard, whatever the queue does. Those in front of a closed guard are in no weight: `guarded`
+    counts the ones that the coin had spared, and each stood for 1 / chance. In steady overload they are
+    few; in bursts they are not, and `InlinePrice` gives them a chance of their own.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from headgate.control import Controller, ControllerConfig
 from headgate.errors import BadArgument
-from headgate.load import Budget, Concept, LoadSample
+from headgate.load import Budget, Concept, LoadSample, ReadLimit
 from headgate.plan import KEEP_ALL, Plan
 from headgate.policies import Policy, Uniform
 
@@ -75,6 +75,8 @@ class Workload:
     source_cap: int | None = None
     #: Whether a capped source says what it holds back (Kafka does; files do not).
     tells_backlog: bool = True
+    #: Whether the gate can read the cap in the query (a classic session), or must see it in batches.
+    tells_cap: bool = False
     #: Extra seconds that no row causes, by the batch's start: a slow sink.
     stall: Callable[[float], float] | None = None
     #: A plan published after batch n holds from n + 2 on: the next batch read its plan first.
@@ -155,6 +157,7 @@ class MicroBatches:
         self._random = random.Random(workload.seed)
         self._rows = _Arrivals(workload.arrivals, 0.0)
         self.controller: Controller = config.build()
+        self._tell_cap()
         self.concept = Concept()
         self.records: list[BatchRun] = []
         self.handed = self.kept = self.shed = 0
@@ -167,7 +170,12 @@ class MicroBatches:
         self.now += down_s
         self._next_trigger = self.now
         self.controller = self._config.build(self.controller.snapshot())
+        self._tell_cap()
         self._plans = [self._plan(self.controller.opening(self.now))] * 2
+
+    def _tell_cap(self) -> None:
+        if self.workload.tells_cap:
+            self.controller.capped(ReadLimit(rows=self.workload.source_cap))
 
     def run(self, batches: int) -> list[BatchRun]:
         """That many more batches; their records."""

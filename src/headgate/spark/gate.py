@@ -22,10 +22,8 @@ from headgate.settings import RETENTION_S, GateSettings
 from headgate.spark.session import session_of  # first: it says which extra is missing
 
 # isort: split
-from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType
 
 from headgate.spark.batch_tallies import Tally, running_batch
 from headgate.spark.cell_passes import TwoPasses
@@ -35,15 +33,18 @@ from headgate.spark.identity import (
     group_key,
     named_keys,
     require_columns,
+    require_predicate,
     require_timestamp,
     seed_of,
 )
 from headgate.spark.loop import ControlLoop
 from headgate.spark.meter import before_gate, behind_draw, behind_gate, concept_name, metric_names
 from headgate.spark.plan_source import FORMAT, PlanSource
+from headgate.spark.read_limits import read_limit
 from headgate.spark.shape import THRESHOLD, WEIGHT, GateShape, Limits, quoted, quoted_name
 from headgate.spark.sic_column import SIC, require_sic, worth
 from headgate.spark.task_plan import TaskPlan
+from headgate.spark.upstream import Upstream, remember_namesake
 from headgate.spark.weights import chained
 from headgate.spark.worker_errors import said_by_spark
 from headgate.store.folder import check_gate_name, open_control_folder
@@ -77,6 +78,7 @@ def gate(
     start: float = 1.0,
     retention: Duration = RETENTION_S,
     seed: int | None = None,
+    weight: bool = True,
 ) -> Callable[[DataFrame], DataFrame]:
     """A gate for ``DataFrame.transform``: keeps what the query behind it can process in time.
 
@@ -103,6 +105,8 @@ def gate(
         retention: how long the ledger keeps records, for instance ``"30 days"``; by default 7 days, as
             Kafka keeps its data. ``"forever"`` keeps all. Sums over all batches stay.
         seed: another seed than the one made from the name.
+        weight: False adds no column, so that equal rows of different batches stay equal
+            (``dropDuplicates()``, ``distinct()``); estimates need it.
 
     The result has one more column, ``_weight``: 1 / keep rate.
     """
@@ -112,6 +116,8 @@ def gate(
         rate, policy = 1.0, replace(policy, thrifty=True)
     settings = GateSettings(hold, delay, rate, mode, floor, on_failure, retention)
     check_rate(start, "start")
+    if not isinstance(weight, bool):
+        raise BadArgument(f"weight={weight!r}: True adds the column {WEIGHT!r}, False adds none")
     if keep is not None and policy is not None:
         raise BadArgument("give keep= or policy=, not both: keep= is a policy (ValueClasses)")
     if policy is not None and not isinstance(policy, Policy):
@@ -140,6 +146,7 @@ def gate(
         identity=_names(identity),
         start=start,
         seed=seed_of(name) if seed is None else seed,
+        weight=weight,
     )
     return build.apply
 
@@ -159,6 +166,8 @@ class Gate:
     seed: int
     #: At a site: "source" adds what each row is worth, "derived" takes it from the rows themselves.
     sic: str | None = None
+    #: Whether kept rows carry their weight.
+    weight: bool = True
 
     def apply(self, frame: DataFrame) -> DataFrame:
         """The DataFrame behind the gate."""
@@ -168,6 +177,22 @@ class Gate:
             raise BadArgument(
                 f"gate {self.name!r} is already in this query: give each gate its own name"
             )
+        if gates and not self.weight:
+            raise BadArgument(
+                f"gate {self.name!r}: weight=False, but the rows have the weights of {gates}, which "
+                f"would be wrong behind it: drop the column {WEIGHT!r} first, or leave weight= out"
+            )
+        if not frame.isStreaming:
+            return self._made(spark, frame, gates)
+        upstream = Upstream.of(frame)
+        upstream.refuse_twice(self.name)
+        if self.sic != "derived":  # those are results of another fragment, by design
+            upstream.refuse_results(self.name, self.settings.rate is None or self.controller is not None)
+        made = self._made(spark, frame, gates)
+        remember_namesake(self.name, frame, made, upstream)
+        return made
+
+    def _made(self, spark: SparkSession, frame: DataFrame, gates: list[str]) -> DataFrame:
         running = None
         if not frame.isStreaming and self._draws and self.control is not None:
             running = running_batch(spark)
@@ -183,12 +208,15 @@ class Gate:
         self.check_sic(frame)
         shape = self.shape(frame)
         if running is not None:
-            return self._in_foreach_batch(spark, frame, shape, gates, *running)
-        if self.control is None or not frame.isStreaming:
+            made = self._in_foreach_batch(spark, frame, shape, gates, *running)
+        elif self.control is None or not frame.isStreaming:
             self._check_literal(frame)
-            return self._literal(spark, frame, shape, gates)
-        self._prepare(spark, frame, shape)
-        return self.planned(spark, frame, shape, gates)
+            made = self._literal(spark, frame, shape, gates)
+        else:
+            self._prepare(spark, frame, shape)
+            made = self.planned(spark, frame, shape, gates)
+        # The meter behind the gate reads the weight, so it is there in any case, and left out last.
+        return made if self.weight else made.drop(WEIGHT)
 
     def shape(self, frame: DataFrame) -> GateShape:
         """What decides a row's fate besides the plan."""
@@ -242,6 +270,7 @@ class Gate:
             start=self.start,
             shape=shape.digest,
             keys=named_keys(spark, frame, grouping.columns, grouping.named),
+            limit=read_limit(frame) if frame.isStreaming else None,
             measures_work=self.sic is not None,
         )
         self._publish_opening(spec)
@@ -471,19 +500,3 @@ def gates_of(frame: DataFrame) -> list[str]:
                 )
             return list(field.metadata[GATES])
     return []
-
-
-def require_predicate(frame: DataFrame, predicate: str) -> None:
-    """Refuse what is not true or false of a row."""
-    try:
-        kind = frame.select(F.expr(predicate).alias("c")).schema["c"].dataType
-    except (AnalysisException, PySparkException) as error:
-        raise BadArgument(
-            f"keep={predicate!r} is not a predicate on this DataFrame's columns "
-            f"({', '.join(frame.columns)}): {str(error).strip().splitlines()[0]}"
-        ) from error
-    if not isinstance(kind, BooleanType):
-        raise BadArgument(
-            f"keep={predicate!r} is a {kind.simpleString()}, not true or false: "
-            "write a predicate such as \"priority = 'high'\""
-        )

@@ -53,7 +53,7 @@ from headgate.store.folder import check_gate_name, claim_json, open_control_fold
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
 
-__all__ = ["join"]
+__all__ = ["ROCKSDB", "join"]
 
 log = logging.getLogger("headgate")
 
@@ -63,6 +63,8 @@ _DEFAULT_STORE, _ROCKSDB = (
     f"{_STORES}.HDFSBackedStateStoreProvider",
     f"{_STORES}.RocksDBStateStoreProvider",
 )
+#: The setting that a join needs, for ``spark.conf.set``.
+ROCKSDB = (_PROVIDER, _ROCKSDB)
 #: What a comparison and a result cost before they are timed, in seconds (`headgate bench join`).
 _COMPARISON_S = {"set": 1.5e-9, "key": 2e-8, "vector": 5e-9, "weighted": 2e-8, "none": 2e-7}
 _RESULT_S = {"pairs": 4e-7, "lists": 2e-7, "counts": 2e-9}
@@ -152,7 +154,7 @@ def join(
         fixed_work=None if isinstance(budget, str) or budget is None else budget / places,
         basic_s=windows.basic_us / 1e6,
     )
-    _use_rocksdb(spark)
+    _require_rocksdb(spark)
     _trial(spark, name, folder, on)
     SettingsFile(folder, name).declare(settings)
     PlanStore(folder, name, "-").publish_opening(spec.opening())
@@ -226,16 +228,20 @@ def _packed(sides: list[_Side], on: Condition, grid: Grid) -> DataFrame:
     return found[0].unionByName(found[1])
 
 
-def _use_rocksdb(spark: SparkSession) -> None:
+def _require_rocksdb(spark: SparkSession) -> None:
     """Spark's operators with several states need a store with column families: RocksDB.
 
-    The setting holds for queries that start later and have no checkpoint yet; a checkpoint remembers
-    the store that it was written with.
+    Spark has one such setting for a whole session, and a query reads it once, when it first starts. Set
+    from here it would choose the store of every query that starts later: so people do it. A query in a
+    session of its own would be missing in theirs (`spark.streams`).
     """
-    if spark.conf.get(_PROVIDER, _DEFAULT_STORE) != _DEFAULT_STORE:
-        return
-    spark.conf.set(_PROVIDER, _ROCKSDB)
-    log.info("join: %s is now %s, which a join's state needs", _PROVIDER, _ROCKSDB)
+    if spark.conf.get(_PROVIDER, _DEFAULT_STORE) == _DEFAULT_STORE:
+        raise BadArgument(
+            f"join: this session keeps streaming state in {_DEFAULT_STORE.rpartition('.')[2]}, and a "
+            f'join needs RocksDB: spark.conf.set("{_PROVIDER}", "{_ROCKSDB}") before this call. It '
+            "holds for queries that start later and have no checkpoint; set it back when the join's "
+            "query has started, and other queries keep the store that they have"
+        )
 
 
 def _folder(control: str | os.PathLike[str] | None) -> Path:

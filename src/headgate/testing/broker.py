@@ -36,6 +36,7 @@ from types import TracebackType
 from typing import Self
 
 from headgate.errors import BadArgument, HeadgateError, MissingExtra
+from headgate.testing.tied_process import kill_tied, start_tied
 
 __all__ = [
     "CONNECTOR",
@@ -263,7 +264,8 @@ def _java() -> str:
 class Broker:
     """One KRaft node, broker and controller in one, that listens on 127.0.0.1 only.
 
-    ``Broker.start(folder)`` returns when the node takes requests. A folder that already holds a
+    ``Broker.start(folder)`` returns when the node takes requests. The node ends with the process that
+    started it, even if that is killed. A folder that already holds a
     node's data is opened again with its topics, so a crash can be played.
     """
 
@@ -295,13 +297,7 @@ class Broker:
                 done = subprocess.run([*java, *storage], check=False, stdout=sink, stderr=sink)
                 if done.returncode != 0:
                     raise BrokerFailed(f"cannot format {folder / 'data'}:\n{_tail(log)}")
-            # Its own session: a ctrl-C at the terminal must reach us first, and we stop it in order.
-            process = subprocess.Popen(
-                [*java, "kafka.Kafka", str(properties)],
-                stdout=sink,
-                stderr=sink,
-                start_new_session=True,
-            )
+            process = start_tied([*java, "kafka.Kafka", str(properties)], sink)
         broker = cls(process, f"127.0.0.1:{port}", log)
         broker._await_ready(timeout)
         return broker
@@ -352,7 +348,7 @@ class Broker:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(timeout)
                 return
-            self._process.kill()
+            kill_tied(self._process)
             self._process.wait(timeout)
 
     def __enter__(self) -> Self:

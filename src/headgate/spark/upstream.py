@@ -1,0 +1,127 @@
+"""What stands in front of a gate: the operators of its frame, and the gates among them.
+
+Read from the text of the frame's analyzed plan, which classic and Connect sessions both give: a tree
+with an operator a line. Where there is no such text (a Spark to come), nothing is known or refused.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from headgate.errors import BadArgument
+from headgate.spark.meter import metric_names
+from headgate.spark.session import is_connect
+
+__all__ = ["Upstream", "remember_namesake"]
+
+log = logging.getLogger("headgate")
+
+_OPERATOR = re.compile(r"^([\s:+-]*)([A-Z]\w*)(?: ([^\s,]+))?")
+_SOURCES = ("StreamingRelation", "StreamingExecutionRelation")
+_ANALYZED = "== Analyzed Logical Plan =="
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """Whether a stream's rows were aggregated before a gate, and the metrics in front of it."""
+
+    text: str
+    aggregated: bool
+    metrics: frozenset[str]
+
+    @classmethod
+    def of(cls, frame: DataFrame) -> Upstream:
+        """What is in front of a gate on this frame."""
+        return cls.read(_analyzed(frame))
+
+    @classmethod
+    def read(cls, text: str) -> Upstream:
+        """From a plan's text.
+
+        >>> plan = "Filter (n > 1)\\n+- Aggregate [k], [k, count(1) AS n]\\n   +- StreamingRelationV2 x"
+        >>> Upstream.read(plan).aggregated
+        True
+        """
+        found = [m for m in map(_OPERATOR.match, text.splitlines()) if m is not None]
+        metrics = frozenset(m[3] for m in found if m[2] == "CollectMetrics" and m[3])
+        return cls(text, _aggregates_a_stream([(len(m[1]), m[2]) for m in found]), metrics)
+
+    def refuse_twice(self, gate: str) -> None:
+        """A gate's name stands for its plan, its ledger and its metrics: once in a query."""
+        if metric_names(gate)[0] in self.metrics:
+            raise BadArgument(f"gate {gate!r} is already in this query: give each gate its own name")
+
+    def refuse_results(self, gate: str, steers: bool) -> None:
+        """Behind an aggregation a gate sheds results, which nobody expects of load shedding.
+
+        A target cannot be held that way: the aggregation is paid for when its rows come to the gate. A
+        fixed share of results can be meant, so that is only told. Behind a deduplication, a join of
+        streams or a limit, rows are still rows, and a gate there saves what is behind it: legal.
+        """
+        if not self.aggregated:
+            return
+        if steers:
+            raise BadArgument(
+                f"gate {gate!r} is behind an aggregation: it would shed rows of the result, and the "
+                "aggregation would take as long as before. Put the gate in front of it "
+                "(events.transform(hg.gate(...)).groupBy(...)). To shed results on purpose, write them "
+                "to a topic or a table and gate the stream that reads it"
+            )
+        log.warning(
+            "gate %r is behind an aggregation: rate= keeps that share of its result rows, and weights "
+            "count results. To shed what comes in, put the gate in front of groupBy",
+            gate,
+        )
+
+
+def _aggregates_a_stream(operators: list[tuple[int, str]]) -> bool:
+    """Whether a stream is below an aggregation; a table that a stream is joined with may have one."""
+    for place, (depth, name) in enumerate(operators):
+        if name != "Aggregate":
+            continue
+        below = itertools.takewhile(lambda one: one[0] > depth, operators[place + 1 :])  # noqa: B023
+        if any(inner.startswith(_SOURCES) for _, inner in below):
+            return True
+    return False
+
+
+def _analyzed(frame: DataFrame) -> str:
+    inside: Any = frame
+    try:
+        if not is_connect(frame.sparkSession):
+            return str(inside._jdf.queryExecution().analyzed().toString())
+        text = str(inside._explain_string(extended=True))
+    except Exception as error:  # these are Spark's own, and may change: then nothing is known
+        log.debug("the plan of a frame cannot be read: %s", error)
+        return ""
+    return text.partition(_ANALYZED)[2].partition("\n== ")[0]
+
+
+#: The latest frame behind each gate, by session and name, with the plan in front of it.
+_LATEST: dict[tuple[int, str], tuple[weakref.ref[DataFrame], str]] = {}
+
+
+def remember_namesake(gate: str, frame: DataFrame, behind: DataFrame, upstream: Upstream) -> None:
+    """Say so if another frame of this session is behind a gate of the same name, and still in use.
+
+    Two queries one after the other may well have that. In one query (halves of a union) Spark refuses
+    it, in words about metrics, and in a call that is not ours: so the hint must come before.
+    """
+    plan = re.sub(r"#\d+L?|@[0-9a-f]+", "", upstream.text)
+    where = (id(frame.sparkSession), gate)
+    held = _LATEST.get(where)
+    if held is not None and held[0]() is not None and held[1] != plan:
+        log.warning(
+            "gate %r is in front of two different DataFrames of this session. In two queries, one after "
+            "the other, that is fine. In one query, such as a union, Spark refuses it "
+            "(DUPLICATED_METRICS_NAME): give each gate its own name, or put one gate behind the union",
+            gate,
+        )
+    _LATEST[where] = (weakref.ref(behind), plan)

@@ -1,0 +1,74 @@
+"""A child process that does not outlive the one that started it, even if that one is killed.
+
+A process that gets SIGKILL runs no handlers, so nothing in it can stop its children. What it cannot take
+with it is the write end of a pipe: the kernel closes that. So a small process stands between the two. It
+starts the child, reads that pipe as its own standard input, and ends the child when the pipe ends.
+It is a script of the standard library alone, the same on Linux and macOS (where there is no
+PR_SET_PDEATHSIG).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from types import FrameType
+from typing import IO
+
+__all__ = ["kill_tied", "start_tied"]
+
+#: How long a child has to end in order when its starter is gone.
+_GRACE_S = 3.0
+
+
+def start_tied(command: list[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start `command`, tied to this process; the handle is of the process between.
+
+    That one has a session of its own, passes SIGTERM on, and has the child's exit code. A ctrl-C at
+    the terminal does not reach them: it must reach the caller first, who stops them in order.
+    """
+    return subprocess.Popen(
+        [sys.executable, "-I", __file__, *command],
+        stdin=subprocess.PIPE,
+        stdout=output,
+        stderr=output,
+        start_new_session=True,
+    )
+
+
+def kill_tied(process: subprocess.Popen[bytes]) -> None:
+    """Kill both, the process between and its child, at once."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    child.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        child.wait(_GRACE_S)
+        return
+    child.kill()
+
+
+def _stand_between(command: list[str]) -> int:
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        child.terminate()
+
+    def watch() -> None:
+        while os.read(0, 4096):
+            pass
+        _end(child)
+
+    signal.signal(signal.SIGTERM, pass_on)
+    threading.Thread(target=watch, daemon=True).start()
+    code = child.wait()
+    return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    sys.exit(_stand_between(sys.argv[1:]))
