@@ -1,19 +1,19 @@
-"""Does the ledger balance? `audit` checks it against itself and against the pinned plans."""
+"""Do the books hold? `audit` checks them against themselves, the pinned plans, and the batches' offsets."""
 
 from __future__ import annotations
 
-import math
+import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from headgate.store.ledger import Ledger, Record, gates_in, queries_of
 from headgate.store.plans import PlanStore
+from headgate.witness import likely_share
 
 __all__ = ["Audit", "audit"]
-
-#: A kept share is suspect when it is so many standard deviations from its plan's rate.
-_SIGMAS = 6.0
 
 
 @dataclass
@@ -22,88 +22,184 @@ class Audit:
 
     gate: str
     query: str
-    #: "gate" or "guard".
+    #: "gate", "guard" or "join".
     kind: str = "gate"
     batches: int = 0
     arrived: int = 0
     kept: int = 0
     shed: int = 0
+    #: Batches whose counts a witness confirmed to the row (offsets, rows handed out, whole passes).
+    witnessed: int = 0
     #: Batches whose counts do not add up, or cannot be under their plan.
     unbalanced: list[int] = field(default_factory=list)
-    #: Batches recorded twice with other counts or another plan.
+    #: Batches recorded twice with other counts, another plan or other kept rows.
     contradicted: list[int] = field(default_factory=list)
     #: Batches whose record names another plan than was pinned.
     other_plan: list[int] = field(default_factory=list)
+    #: Batches whose counts a witness contradicts. `headgate.recount` settles them.
+    doubtful: list[int] = field(default_factory=list)
+    #: Why they are, by batch.
+    doubts: dict[int, str] = field(default_factory=dict)
+    #: Batches that were counted again, since their first counts were lost or doubtful.
+    repaired: list[int] = field(default_factory=list)
     #: Batches that kept a share their plan makes all but impossible. Duplicated rows share one
     #: fate, so a stream of few distinct rows can show up here without a fault.
     unlikely: list[int] = field(default_factory=list)
     #: Batches that began (their plan is pinned) and have no record, though later ones have: the
     #: query was killed between the commit and the report. `headgate.recount` settles them.
     unsettled: list[int] = field(default_factory=list)
+    #: Batches with neither pin nor record between others, over which the offsets went on: the control
+    #: folder was away, or the query ran without its gate.
+    missing: list[int] = field(default_factory=list)
     #: Batches that began after the last one recorded: running now, or cut off by a kill. What did
     #: not commit runs again when the query restarts; `headgate.recount` settles what did.
     begun: list[int] = field(default_factory=list)
 
     @property
-    def balanced(self) -> bool:
-        """Whether every recorded row is accounted for."""
+    def consistent(self) -> bool:
+        """Whether no record contradicts itself, another one, or its pin."""
         return not (self.unbalanced or self.contradicted or self.other_plan)
+
+    @property
+    def balanced(self) -> bool:
+        """Whether every recorded row is accounted for, and no witness says otherwise."""
+        return self.consistent and not self.doubtful
 
     @property
     def complete(self) -> bool:
         """Whether, besides, no batch is missing."""
-        return self.balanced and not self.unsettled
+        return self.balanced and not self.unsettled and not self.missing
+
+    @property
+    def verdict(self) -> str:
+        """The worst that was found, in a word or two."""
+        if not self.consistent:
+            return "not balanced"
+        if self.doubtful:
+            return "doubtful"
+        if not self.complete:
+            return "missing"
+        return "repaired" if self.repaired else "balanced"
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
-        return {**asdict(self), "balanced": self.balanced, "complete": self.complete}
+        said = {"verdict": self.verdict, "balanced": self.balanced, "complete": self.complete}
+        return {**asdict(self), **said}
 
 
-def audit(control: Path, gate: str | None = None, query: str | None = None) -> list[Audit]:
-    """One `Audit` for each gate and query in the control folder, or for those named."""
+def audit(
+    control: Path,
+    gate: str | None = None,
+    query: str | None = None,
+    first: int | None = None,
+    last: int | None = None,
+) -> list[Audit]:
+    """One `Audit` for each gate and query in the control folder, or for those named.
+
+    `first` and `last` bound the batches that are looked at, and what that costs.
+    """
     return [
-        _audit_one(control, g, q)
+        _audit_one(control, g, q, first, last)
         for g in ([gate] if gate else gates_in(control))
         for q in ([query] if query else queries_of(control, g))
     ]
 
 
-def _audit_one(control: Path, gate: str, query: str) -> Audit:
+def _span(ledger: Ledger, first: int | None, last: int | None) -> Iterator[Record]:
+    """The records of the span, in the order written."""
+    low, high = first or 0, last
+    return (r for r in ledger.lines() if low <= r.batch and (high is None or r.batch <= high))
+
+
+def _audit_one(control: Path, gate: str, query: str, first: int | None, last: int | None) -> Audit:
     found = Audit(gate, query)
     store = PlanStore(control, gate, query)
     seen: dict[int, Record] = {}
-    for record in Ledger(control, gate, query).lines():
+    contradicted: set[int] = set()
+    for record in _span(Ledger(control, gate, query), first, last):
         before = seen.get(record.batch)
-        if before is not None and _counts(before) != _counts(record):
-            found.contradicted.append(record.batch)
+        if before is not None and _contradicts(before, record):
+            contradicted.add(record.batch)
         seen[record.batch] = record
+    found.contradicted = sorted(contradicted)
     for batch, record in sorted(seen.items()):
-        found.kind = record.kind
-        found.batches += 1
-        found.arrived += record.arrived
-        found.kept += record.kept
-        found.shed += record.shed
-        if not record.balanced:
-            found.unbalanced.append(batch)
+        _add(found, record)
         pinned = store.pinned(batch)
         if pinned is not None and pinned.plan.digest != record.plan.digest:
             found.other_plan.append(batch)
-        if not _plausible(record):
-            found.unlikely.append(batch)
-    last = max(seen, default=-1)
-    silent = [b for b in store.pinned_batches() if b not in seen]
-    found.unsettled = [b for b in silent if b < last]
-    found.begun = [b for b in silent if b > last]
+    inside = range(first or 0, (1 << 62) if last is None else last + 1)
+    pins = [b for b in store.pinned_batches() if b in inside]
+    latest = max(seen, default=-1)
+    silent = [b for b in pins if b not in seen]
+    found.unsettled = [b for b in silent if b < latest]
+    found.begun = [b for b in silent if b > latest]
+    if found.kind == "gate":
+        found.missing = _gaps(seen, pins)
     return found
+
+
+def _add(found: Audit, record: Record) -> None:
+    batch = record.batch
+    found.kind = record.kind
+    found.batches += 1
+    found.arrived += record.arrived
+    found.kept += record.kept
+    found.shed += record.shed
+    found.witnessed += record.witness in ("offsets", "rows", "passes")
+    if not record.balanced:
+        found.unbalanced.append(batch)
+    if record.doubt:
+        found.doubtful.append(batch)
+        found.doubts[batch] = record.doubt
+    if record.repaired:
+        found.repaired.append(batch)
+    if not _plausible(record):
+        found.unlikely.append(batch)
+
+
+def _contradicts(before: Record, record: Record) -> bool:
+    """Whether two records of one batch cannot both be right; what settles a doubt is no contradiction."""
+    if before.fingerprint and record.fingerprint and before.fingerprint != record.fingerprint:
+        if not before.doubt:
+            return True
+    return not before.doubt and _counts(before) != _counts(record)
 
 
 def _counts(record: Record) -> tuple[int, int, int, str]:
     return record.arrived, record.kept, record.shed, record.plan.digest
 
 
+def _gaps(seen: dict[int, Record], pins: list[int]) -> list[int]:
+    """Batches between others of which nothing is known, and over which the sources' offsets went on.
+
+    Spark also numbers batches that bring no rows (they only let state go); Spark may report nothing of
+    a gate for those, and then the next batch begins where the one before them ended.
+    """
+    known = sorted({*seen, *pins})
+    gaps = []
+    for before, after in pairwise(known):
+        if after - before > 1 and not _adjacent(seen.get(before), seen.get(after)):
+            gaps += list(range(before + 1, after))
+    return gaps
+
+
+def _adjacent(before: Record | None, after: Record | None) -> bool:
+    """Whether the one begins in the sources where the other ended."""
+    if before is None or after is None or not before.offsets:
+        return False
+    ends = [_parsed(source.get("endOffset")) for source in before.offsets]
+    return ends == [_parsed(source.get("startOffset")) for source in after.offsets]
+
+
+def _parsed(offset: Any) -> Any:
+    """Connect sessions report offsets as text."""
+    try:
+        return json.loads(offset) if isinstance(offset, str) else offset
+    except ValueError:
+        return offset
+
+
 def _plausible(record: Record) -> bool:
-    drawn = record.plan.level is not None or "groups" in record.measures
-    if record.kind in ("guard", "join") or record.plan.exceptions or drawn:
+    if record.kind in ("guard", "join") or "groups" in record.measures:
         return True  # the mix of groups is not in the record
-    rate, n = record.plan.default, record.arrived
-    return abs(record.kept - rate * n) <= _SIGMAS * math.sqrt(n * rate * (1 - rate)) + 1
+    return likely_share(record.arrived, record.kept, record.plan)
