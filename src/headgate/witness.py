@@ -65,11 +65,11 @@ def cross_examine(sample: LoadSample, plan: Plan, relation: str, witness: Witnes
         )
     if relation == EQUAL:
         return _equal(arrived, given, range_, witness)
-    if relation == AT_MOST and witness.rereads and witness.whole is None:
-        if range_ is not None and given is not None and given > range_ and not _whole(given, range_):
-            return "", f"the batch of {range_:,} offsets was read in part again ({given:,} rows in all)"
     if witness.whole:
         return "passes", ""
+    again = witness.rereads and relation == AT_MOST and range_ and given and given > range_
+    if again and not _whole(given or 0, range_ or 0):
+        return "", f"the batch of {range_:,} offsets was read in part again ({given:,} rows in all)"
     if witness.rereads and not likely_share(arrived, sample.kept, plan):
         return "", (
             f"{sample.kept:,} of {arrived:,} rows were kept, which the plan's rate of "

@@ -1,4 +1,4 @@
-"""Do the books hold? `audit` checks them against themselves, the pinned plans, and the batches' offsets."""
+"""Do the books hold? `audit` checks them against themselves, the pinned plans, and the offsets."""
 
 from __future__ import annotations
 
@@ -158,11 +158,11 @@ def _add(found: Audit, record: Record) -> None:
 
 
 def _contradicts(before: Record, record: Record) -> bool:
-    """Whether two records of one batch cannot both be right; what settles a doubt is no contradiction."""
-    if before.fingerprint and record.fingerprint and before.fingerprint != record.fingerprint:
-        if not before.doubt:
-            return True
-    return not before.doubt and _counts(before) != _counts(record)
+    """Whether two records of one batch cannot both be right. What settles a doubt does not."""
+    if before.doubt:
+        return False
+    prints = {before.fingerprint, record.fingerprint} - {""}
+    return len(prints) > 1 or _counts(before) != _counts(record)
 
 
 def _counts(record: Record) -> tuple[int, int, int, str]:
