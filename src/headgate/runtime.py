@@ -289,7 +289,11 @@ class GateRun:
         if not self._may_be_replay:
             return ""
         batch = report.sample.batch_id
-        before = self._ledger.records().get(batch)
+        try:
+            before = self._ledger.records().get(batch)
+        except (OSError, HeadgateError, KeyError, TypeError, ValueError) as error:
+            log.warning("%s: what batch %d kept before cannot be read (%s)", self, batch, error)
+            before = None
         self._may_be_replay = before is not None
         if before is None or before.doubt or not (before.fingerprint and report.fingerprint):
             return ""

@@ -73,7 +73,10 @@ def backfill(
         wanted = [r for r in records.values() if r.shed > 0 or r.doubt]
     else:
         wanted = _pick(records, batches)
-    (books,) = audit(folder, gate, name)
+        if not wanted:
+            raise BadArgument("batches=[] names none: leave it out for all that shed anything")
+    span = (None, None) if batches is None else (wanted[0].batch, wanted[-1].batch)
+    (books,) = audit(folder, gate, name, *span)
     bad = _untrusted(books, None if batches is None else {r.batch for r in wanted})
     if not wanted and not bad:
         raise BadArgument(f"gate {gate!r} of query {name} shed nothing in these batches")

@@ -45,6 +45,7 @@ _CHANGING = re.compile(
     r"|localtimestamp|input_file_block_\w+)\(",
     re.IGNORECASE,
 )
+_FIELDS = "spark.sql.debug.maxToStringFields"
 _NODE = re.compile(r"^[\s:|+-]*(\w+)")
 _ALIAS = re.compile(r"^(.*) AS .*#(\d+)L?$", re.DOTALL)
 _ID = re.compile(r"#(\d+)")
@@ -81,7 +82,13 @@ def _nodes(plan: Any) -> list[str] | None:
 
 def _text_of(frame: DataFrame) -> list[str]:
     """The lines of the analysed plan, one an operator, as Connect prints them."""
-    text: str = frame._explain_string(extended=True)  # type: ignore[operator]
+    settings = frame.sparkSession.conf
+    before = settings.get(_FIELDS)
+    settings.set(_FIELDS, "100000")  # else wide rows are printed in part
+    try:
+        text: str = frame._explain_string(extended=True)  # type: ignore[operator]
+    finally:
+        settings.set(_FIELDS, before or "25")
     text = text.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized Logical Plan ==")[0]
     return [line for line in text.splitlines()[2:] if line.strip()]
 

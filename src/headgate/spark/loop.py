@@ -241,7 +241,7 @@ class ControlLoop:
                 continue
             witness = report.witness
             if witness.rereads:
-                witness = replace(witness, whole=self._passes.whole(run, batch))
+                witness = replace(witness, whole=self._passes.whole(run, batch, witness.handed_out))
             cut = self._passes.cut_short(run, self._queries.get(query), metric_names(name)[0])
             reports[name] = replace(report, witness=replace(witness, cut_short=cut))
 

@@ -36,16 +36,19 @@ class Passes:
         self._context = None if is_connect(spark) else spark.sparkContext
         self._plans: dict[str, str] = {}
 
-    def whole(self, run: str, batch: int) -> bool | None:
-        """Whether the last pass over the batch read as much as any before it; None if unknown."""
+    def whole(self, run: str, batch: int, handed_out: int | None) -> bool | None:
+        """Whether the last pass over the batch read as much as any before it; None if unknown.
+
+        Where no more was handed out than one pass read, the others read what had been persisted.
+        """
         if self._context is None:
             return None
         try:
-            return self._last_is_largest(self._context._jsc.sc(), run, batch)
+            return _largest_last(self._passes(self._context._jsc.sc(), run, batch), handed_out)
         except Exception:  # a job that is gone already, or another Spark inside
             return None
 
-    def _last_is_largest(self, inside: Any, run: str, batch: int) -> bool | None:
+    def _passes(self, inside: Any, run: str, batch: int) -> dict[tuple[int, str], list[int]]:
         store = inside.statusStore()
         ids = inside.statusTracker().getJobIdsForGroup(run)
         stages: set[int] = set()
@@ -57,27 +60,31 @@ class Passes:
             if named is not None and int(named[1]) < batch:
                 break
             if job.status().toString() == "RUNNING":
-                return None
+                return {}
             stages |= {int(s) for s in str(job.stageIds().mkString(",")).split(",") if s}
-        return _largest_last(self._read(store, stages))
+        return self._read(store, stages)
 
     @staticmethod
-    def _read(store: Any, stages: set[int]) -> dict[int, list[int]]:
+    def _read(store: Any, stages: set[int]) -> dict[tuple[int, str], list[int]]:
         """The records that each pass read, in order, by what it read: a pass runs the RDDs again."""
-        found: dict[int, list[int]] = {}
+        found: dict[tuple[int, str], list[int]] = {}
         for number in sorted(stages):
             with contextlib.suppress(Exception):  # a stage that was skipped has no attempt
                 stage = store.lastStageAttempt(number)
-                if int(stage.inputRecords()) > 0:
-                    root = min(int(i) for i in str(stage.rddIds().mkString(",")).split(","))
-                    found.setdefault(root, []).append(int(stage.inputRecords()))
+                root = min(int(i) for i in str(stage.rddIds().mkString(",")).split(","))
+                read = {"input": stage.inputRecords(), "shuffle": stage.shuffleReadRecords()}
+                for kind, records in read.items():
+                    if int(records) > 0:
+                        found.setdefault((root, kind), []).append(int(records))
         return found
 
     def cut_short(self, run: str, query: StreamingQuery | None, metric: str) -> bool:
         """Whether a limit stands behind this metric in the query's plan; looked up once a run."""
         if run not in self._plans and query is not None:
             with contextlib.suppress(Exception):
-                self._plans[run] = str(query._jsq.explainInternal(False))
+                text = str(query._jsq.explainInternal(False))
+                if metric in text:  # else no batch has been planned yet
+                    self._plans[run] = text
         return cuts_short(self._plans.get(run, ""), metric)
 
     def forget(self, run: str) -> None:
@@ -85,15 +92,21 @@ class Passes:
         self._plans.pop(run, None)
 
 
-def _largest_last(passes: dict[int, list[int]]) -> bool | None:
-    """Whether every source's last pass is its largest.
+def _largest_last(
+    passes: dict[tuple[int, str], list[int]], handed_out: int | None = None
+) -> bool | None:
+    """Whether the last pass over everything that was read is the largest one.
 
-    >>> _largest_last({7: [2000, 1]}), _largest_last({7: [1, 2000], 9: [5]}), _largest_last({})
-    (False, True, None)
+    >>> looked, wrote = {(7, "input"): [2000, 1]}, {(7, "input"): [1, 2000], (9, "shuffle"): [5]}
+    >>> _largest_last(looked), _largest_last(wrote), _largest_last({}), _largest_last(looked, 2000)
+    (False, True, None, True)
     """
     if not passes:
         return None
-    return all(read[-1] == max(read) for read in passes.values())
+    return all(
+        read[-1] == max(read) or (kind == "input" and max(read) == handed_out)
+        for (_, kind), read in passes.items()
+    )
 
 
 def cuts_short(plan: str, metric: str) -> bool:
