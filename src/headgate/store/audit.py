@@ -134,7 +134,7 @@ def _audit_one(control: Path, gate: str, query: str, first: int | None, last: in
     found.unsettled = [b for b in silent if b < latest]
     found.begun = [b for b in silent if b > latest]
     if found.kind == "gate":
-        found.missing = _gaps(seen, pins)
+        found.missing = _gaps(seen, [b for b in pins if b < latest])
     return found
 
 
