@@ -32,7 +32,7 @@ class Witness:
     handed_out: int | None = None
     #: Rows between the start and the end offsets; None where offsets do not count rows.
     in_range: int | None = None
-    #: Whether code of the sink's (``foreachBatch``) may read the batch again, or only a part of it.
+    #: Whether the sink (``foreachBatch``, other people's) may read the batch again, or a part of it.
     rereads: bool = False
     #: Where it may: whether the last pass read as much as any other; None where nobody can tell.
     whole: bool | None = None
@@ -88,8 +88,10 @@ def _equal(arrived: int, given: int | None, range_: int | None, witness: Witness
         if range_ is not None and witness.rereads and 2 * arrived < range_:
             return "", f"{arrived:,} rows were read of a batch of {range_:,} offsets"
         return "rows", ""
-    if witness.rereads and _whole(given, arrived):
+    if _whole(given, arrived):
         return "rows", ""
+    if given > arrived and not witness.rereads:
+        return "bound", ""  # the same source is read in another branch of the query, too
     said = f"{given:,} rows" + ("" if range_ is None else f" of {range_:,} offsets")
     return "", f"{arrived:,} rows were counted, and the source handed out {said}"
 

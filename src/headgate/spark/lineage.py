@@ -6,6 +6,7 @@ text is to be had, in which a function that calls itself non-deterministic canno
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,6 +17,8 @@ from pyspark.sql import functions as F
 from headgate.errors import BadArgument
 from headgate.spark.session import is_connect
 from headgate.witness import AT_MOST, EQUAL, UNKNOWN
+
+log = logging.getLogger("headgate")
 
 __all__ = ["relation_to_source", "require_stable"]
 
@@ -115,7 +118,8 @@ def require_stable(
         found = _changing(frame, asked, len(columns))
     except BadArgument:
         raise
-    except Exception:  # another Spark inside
+    except Exception as error:  # another Spark inside
+        log.warning("gate %r: whether its identity changes from run to run is unknown (%s)", gate, error)
         return
     if found is None:
         return

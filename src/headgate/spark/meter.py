@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -180,8 +181,9 @@ def _report(
     )
 
 
-#: How Spark names a sink that runs a person's code on every batch.
-_OWN_CODE = "ForeachBatchSink"
+#: Sinks that read a batch once, from its beginning to its end. ``foreachBatch`` runs a person's code, and
+#: other people's sinks may look at a batch before they write it.
+_ONCE = re.compile("FileSink|MemorySink|NoopTable|ConsoleTable|KafkaTable|ForeachWriterTable")
 
 
 def witness_in(progress: Mapping[str, Any]) -> Witness:
@@ -191,7 +193,7 @@ def witness_in(progress: Mapping[str, Any]) -> Witness:
     """
     sources = progress.get("sources") or []
     sink = str((progress.get("sink") or {}).get("description", ""))
-    rereads = _OWN_CODE.lower() in sink.lower()
+    rereads = not _ONCE.search(sink)
     if len(sources) != 1:
         return Witness(rereads=rereads)
     (source,) = sources
