@@ -181,7 +181,7 @@ def _report(
     )
 
 
-#: Sinks that read a batch once, from its beginning to its end. ``foreachBatch`` runs a person's code, and
+#: Sinks that read a batch once, from beginning to end. ``foreachBatch`` runs a person's code, and
 #: other people's sinks may look at a batch before they write it.
 _ONCE = re.compile("FileSink|MemorySink|NoopTable|ConsoleTable|KafkaTable|ForeachWriterTable")
 
