@@ -120,3 +120,53 @@ def test_every_gate_and_query_has_its_own_findings(books: Path) -> None:
     ]  # fmt: skip
     assert [a.gate for a in audit(books, gate="h")] == ["h"]
     assert audit(books, gate="g", query="q")[0].batches == 10
+
+
+def test_batches_with_neither_pin_nor_record_are_missed(control: Path) -> None:
+    for batch in (3, 4, 499, 500):
+        write(control, batch)
+    found = only(control)
+    assert found.missing == list(range(5, 499))
+    assert found.balanced
+    assert not found.complete
+    assert found.verdict == "missing"
+
+
+def test_a_span_is_judged_alone(control: Path) -> None:
+    for batch in (3, 4, 8, 9, 12):
+        write(control, batch)
+    (found,) = audit(control, first=8, last=9)
+    assert (found.batches, found.missing) == (2, [])
+    (found,) = audit(control, first=4, last=9)
+    assert (found.batches, found.missing) == (3, [5, 6, 7])
+
+
+def test_numbers_without_rows_are_not_missed(control: Path) -> None:
+    """Spark numbers batches that only let state go; the offsets do not move over them."""
+    ends = [{"startOffset": 1, "endOffset": 2}]
+    write(control, 3, offsets=ends)
+    write(control, 5, offsets=[{"startOffset": "2", "endOffset": "3"}])
+    assert only(control).complete
+    write(control, 7, offsets=[{"startOffset": 9, "endOffset": 10}])
+    assert only(control).missing == [6]
+
+
+def test_a_doubtful_batch_is_not_balanced_until_it_is_repaired(books: Path) -> None:
+    write(books, 10, arrived=7, kept=5, shed=2, doubt="the source handed out 2,000 rows")
+    found = only(books)
+    assert (found.doubtful, found.verdict) == ([10], "doubtful")
+    assert not found.balanced
+    write(books, 10, repaired=True)
+    found = only(books)
+    assert (found.doubtful, found.contradicted, found.repaired) == ([], [], [10])
+    assert found.complete
+    assert found.verdict == "repaired"
+
+
+def test_a_replay_that_kept_other_rows_is_a_contradiction(books: Path) -> None:
+    write(books, 3, fingerprint="a")
+    assert only(books).complete, "0.1.0 wrote no fingerprints"
+    write(books, 3, fingerprint="a")
+    assert only(books).complete
+    write(books, 3, fingerprint="b")
+    assert only(books).contradicted == [3]

@@ -132,14 +132,38 @@ def test_verify_exits_1_when_a_row_is_missing(folder: Path) -> None:
     assert json.loads(as_json.stdout)["audits"][0]["unbalanced"] == [5]
 
 
-def test_verify_names_unsettled_batches_and_exits_0(folder: Path) -> None:
+def test_verify_names_unsettled_batches_and_exits_4(folder: Path) -> None:
     PlanStore(folder, "rides", QUERY).pin(5, PinnedPlan(KEEP_ALL, "fail-open"))
     Ledger(folder, "rides", QUERY).append(record(6))
     result = run("ledger", "verify", folder)
-    assert result.exit_code == 0
+    assert result.exit_code == 4
     assert "unsettled; headgate.recount counts them): batch 5" in result.stdout
     value = json.loads(run("ledger", "verify", folder, "--json").stdout)
     assert (value["balanced"], value["complete"]) == (True, False)
+
+
+def test_verify_tells_doubtful_missing_and_repaired_apart(folder: Path) -> None:
+    ledger = Ledger(folder, "rides", QUERY)
+    ledger.append(record(8))
+    result = run("ledger", "verify", folder)
+    assert result.exit_code == 4, "batches 5 to 7 left neither pin nor record"
+    assert "neither pin nor record" in result.stdout
+    assert "batch 5, 6, 7" in result.stdout
+    ledger.append(record(9, arrived=1, kept=1, shed=0, doubt="the source handed out 1,000 rows"))
+    result = run("ledger", "verify", folder)
+    assert result.exit_code == 3
+    assert "batch 9: the source handed out 1,000 rows" in result.stdout
+    value = json.loads(run("ledger", "verify", folder, "--first", 9, "--json").stdout)
+    assert (value["verdict"], value["balanced"]) == ("doubtful", False)
+    assert value["audits"][0]["doubtful"] == [9]
+    assert value["audits"][0]["missing"] == []
+    ledger.append(record(9, repaired=True))
+    result = run("ledger", "verify", folder, "--first", 8)
+    assert result.exit_code == 0
+    assert "(repaired)" in result.stdout
+    value = json.loads(run("ledger", "verify", folder, "--first", 8, "--json").stdout)
+    assert (value["verdict"], value["audits"][0]["repaired"]) == ("repaired", [9])
+    assert value["audits"][0]["contradicted"] == []
 
 
 def test_verify_without_queries_says_so(control: Path) -> None:

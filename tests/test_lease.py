@@ -59,14 +59,18 @@ def test_a_second_owner_is_refused_as_soon_as_the_first_one_beats(lease: Lease, 
             lease.beat(ROME)
 
     clock.meanwhile = beat_every_two_seconds
-    with pytest.raises(OwnedElsewhere, match=r"gate 'g' is steered by process 7 on rome, which is alive"):
+    with pytest.raises(
+        OwnedElsewhere, match=r"gate 'g' is steered by process 7 on rome, which is alive"
+    ):
         lease.claim(OSLO, "gate 'g'")
     assert clock.now <= 2.0
     assert not lease.beat(OSLO)
     assert lease.holder().owner == "rome-driver"  # type: ignore[union-attr]
 
 
-def test_one_that_is_gone_is_taken_over_after_a_while_and_must_notice(lease: Lease, clock: Clock) -> None:
+def test_one_that_is_gone_is_taken_over_after_a_while_and_must_notice(
+    lease: Lease, clock: Clock
+) -> None:
     lease.claim(ROME, "gate 'g'")
     lease.beat(ROME)
     lease.claim(OSLO, "gate 'g'")

@@ -19,6 +19,7 @@ from headgate.store.ledger import Ledger, Record
 from headgate.store.plans import PinnedPlan, PlanStore
 from headgate.store.settings_file import SettingsFile
 from headgate.testing.clock import ManualClock
+from headgate.witness import Witness
 
 OPEN = PinnedPlan(KEEP_ALL, "fail-open")
 
@@ -366,3 +367,42 @@ def test_empty_batches_do_not_use_up_the_opening(control: Path) -> None:
     assert job.current == Plan(0.1), "no rows have come yet"
     job.step(arrived=100)
     assert job.current == Plan(1.0), "they fit"
+
+
+def _count(job: Job, arrived: int, kept: int, **report: Any) -> Record:
+    """One batch of which Spark reports these counts."""
+    job.store.beat()
+    plan = job.store.pin(job.batch, OPEN).plan
+    sample = LoadSample(job.batch, job.clock(), 4.0, arrived, kept)
+    job.clock.sleep(4.0)
+    job.batch += 1
+    record = job.run.handle(BatchReport("q", sample, plan.default_weight, {}, **report))
+    assert record is not None
+    return record
+
+
+def test_a_count_that_the_source_contradicts_is_doubtful_and_teaches_nothing(control: Path) -> None:
+    job = Job(control, GateSettings(hold=1), relation="equal")
+    before = job.steps(10)[-1]
+    plan, learned = job.current, (job.store.folder / "controller.json").read_text()
+    record = _count(job, 1, 1, witness=Witness(handed_out=50_001, rereads=True))
+    assert "handed out 50,001" in record.doubt
+    assert record.handed_out == 50_001
+    assert job.current == plan
+    assert (job.store.folder / "controller.json").read_text() == learned
+    assert record.state == before.state
+    true = _count(job, 50_000, before.kept, witness=Witness(handed_out=50_000))
+    assert (true.doubt, true.witness) == ("", "rows")
+    assert (job.store.folder / "controller.json").read_text() != learned
+
+
+def test_a_replay_that_keeps_other_rows_says_so(control: Path) -> None:
+    job = Job(control, GateSettings(rate=0.5))
+    for batch, fingerprint in enumerate("abc"):
+        assert job.batch == batch
+        assert _count(job, 100, 50, fingerprint=fingerprint).doubt == ""
+    job.restart()
+    job.batch = 1
+    assert _count(job, 100, 50, fingerprint="b").doubt == ""
+    assert "kept other rows" in _count(job, 100, 50, fingerprint="x").doubt
+    assert _count(job, 100, 50, fingerprint="d").doubt == "", "a batch that is new"

@@ -13,6 +13,8 @@
     ├── CoordinatorGone                           a coordinator does not answer
     ├── CoordinatorRefused                        a coordinator answers, and says no
     ├── WorkerError                               Python workers cannot do what is asked
+    ├── ShapeChanged                              a batch began under another identity, seed or keep
+    ├── NotAsRecorded                             a batch that was read again is not what was recorded
     ├── GuardedFunctionError                      a guarded function failed on a row
     ├── ArtifactsUnavailable                      Kafka's jars cannot be had (headgate.testing.broker)
     ├── BrokerFailed                              a test broker cannot serve (headgate.testing.broker)
@@ -24,6 +26,8 @@ Every message states the value given, what is legal, and the next step.
 
 from __future__ import annotations
 
+import collections.abc
+
 __all__ = [
     "BadArgument",
     "ControlFolderError",
@@ -33,6 +37,8 @@ __all__ = [
     "HeadgateError",
     "MissingExtra",
     "OwnedElsewhere",
+    "NotAsRecorded",
+    "ShapeChanged",
     "SnapshotError",
     "UnknownColumn",
     "UnsupportedSpark",
@@ -104,6 +110,21 @@ class CoordinatorRefused(HeadgateError):
 
 class WorkerError(HeadgateError):
     """Spark's Python workers cannot serve the plan, or lack what a job needs."""
+
+
+class ShapeChanged(HeadgateError):
+    """A batch that runs again began under another identity, seed or keep than the gate has now."""
+
+
+class NotAsRecorded(HeadgateError):
+    """Batches that were read again are not what the ledger recorded; nothing was handed on.
+
+    `batches` says why, by batch.
+    """
+
+    def __init__(self, message: str, batches: collections.abc.Mapping[int, str]) -> None:
+        super().__init__(message)
+        self.batches = dict(batches)
 
 
 class GuardedFunctionError(HeadgateError):

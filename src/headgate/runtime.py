@@ -22,6 +22,7 @@ from headgate.store.ledger import Ledger, Record
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
 from headgate.store.upkeep import Upkeep
+from headgate.witness import UNKNOWN, Witness, cross_examine
 
 __all__ = ["BatchReport", "GateRun", "GateSpec"]
 
@@ -48,6 +49,8 @@ class GateSpec:
     limit: ReadLimit | None = None
     #: Whether its controller wants to know the task time of batches.
     measures_work: bool = False
+    #: How the rows that arrive relate to those that the source hands out (`headgate.witness`).
+    relation: str = UNKNOWN
 
     def complete(self, report: BatchReport, reports: Mapping[str, Any]) -> BatchReport:
         """The report with what the gate of the other stream says, in front of a join."""
@@ -86,6 +89,10 @@ class BatchReport:
     present: bytes | None = None
     latest_us: int | None = None
     met: bytes | None = None
+    #: Of the kept rows, whatever their order; empty where nobody counted it.
+    fingerprint: str = ""
+    #: What others say of the batch; None where the counts are not Spark's observed metrics.
+    witness: Witness | None = None
 
     def concept(self, keys: Mapping[str, int]) -> Concept:
         """What the batch says of the groups in front of the gate."""
@@ -114,6 +121,8 @@ class GateRun:
         self._partners = Partners(getattr(spec.policy, "within_s", None))
         self.last_batch = -1
         self._opened = False
+        #: Batches that run again are the first that a run reports.
+        self._may_be_replay = True
         self._publish()
 
     def _build(self, snapshot: Mapping[str, Any] | None) -> Controller:
@@ -241,6 +250,24 @@ class GateRun:
             return None
         self.last_batch = sample.batch_id
         self.refresh()
+        confirmed_by, doubt = self._examined(report)
+        if doubt:
+            log.warning("%s: batch %d is doubtful and teaches nothing: %s", self, sample.batch_id, doubt)
+        else:
+            self._learn(report)
+        self._publish()
+        record = replace(self._record(report), witness=confirmed_by, doubt=doubt)
+        try:
+            self._ledger.append(record)
+            self._save_learned()
+            self.upkeep.after(sample.batch_id, self.settings.retention_s)
+        except OSError as error:
+            log.warning("%s: batch %d is not in the ledger (%s)", self, sample.batch_id, error)
+        return record
+
+    def _learn(self, report: BatchReport) -> None:
+        """Let the batch change what is known of the groups, and of how much fits."""
+        sample = report.sample
         if sample.arrived > 0:
             self._concept = report.concept(self.spec.keys)
         self._partners.add(report.latest_us, report.met)
@@ -252,17 +279,36 @@ class GateRun:
         self._opened = self._opened or sample.arrived > 0
         if self._opened:
             self._budget = budget
-        self._publish()
         if self._budget.state != state:
             log.info("%s: %s -> %s (%s)", self, state, self._budget.state, self._budget.why)
-        record = self._record(report)
+
+    def _examined(self, report: BatchReport) -> tuple[str, str]:
+        """Who confirms the batch's counts, and what speaks against them."""
+        confirmed_by, doubt = "", ""
+        if report.witness is not None:
+            plan = self._plan_of(report)[0]
+            confirmed_by, doubt = cross_examine(report.sample, plan, self.spec.relation, report.witness)
+        return confirmed_by, doubt or self._unlike_before(report)
+
+    def _unlike_before(self, report: BatchReport) -> str:
+        """Whether a batch that runs again kept other rows than it did before; only a run's first can."""
+        if not self._may_be_replay:
+            return ""
+        batch = report.sample.batch_id
         try:
-            self._ledger.append(record)
-            self._save_learned()
-            self.upkeep.after(sample.batch_id, self.settings.retention_s)
-        except OSError as error:
-            log.warning("%s: batch %d is not in the ledger (%s)", self, sample.batch_id, error)
-        return record
+            before = self._ledger.record(batch)
+        except (OSError, HeadgateError, KeyError, TypeError, ValueError) as error:
+            log.warning("%s: what batch %d kept before cannot be read (%s)", self, batch, error)
+            before = None
+        self._may_be_replay = before is not None
+        if before is None or before.doubt or not (before.fingerprint and report.fingerprint):
+            return ""
+        if before.fingerprint == report.fingerprint:
+            return ""
+        return (
+            f"the batch ran again and kept other rows than before ({before.kept:,} with the fingerprint "
+            f"{before.fingerprint}, now {report.sample.kept:,} with {report.fingerprint})"
+        )
 
     def _demand(self, report: BatchReport) -> LoadSample:
         """The sample as the controller must see it: with the rows that a budget of 1 would keep.
@@ -316,6 +362,8 @@ class GateRun:
             offsets=list(report.offsets),
             groups=self._groups(report),
             measures=_measures(report, plan),
+            fingerprint=report.fingerprint,
+            handed_out=None if report.witness is None else report.witness.handed_out,
         )
 
     def _groups(self, report: BatchReport) -> dict[str, int]:

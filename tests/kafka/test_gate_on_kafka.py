@@ -76,6 +76,43 @@ def test_topic_to_topic_the_ledger_counts_what_both_topics_hold(
     assert sorted([*shed, *(row.id for row in kept)]) == list(range(6_000)), "each row once"
 
 
+def test_a_partition_that_is_new_and_a_range_that_is_gone(
+    kafka_spark: SparkSession, broker: Broker, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """Batches from before a topic grew are read as they were; what retention took is named."""
+    source, control = topic("in", 1), tmp_path / "control"
+    options = _options(broker, source, startingOffsets="earliest", failOnDataLoss="false")
+    rows = _parse(kafka_spark.readStream.format("kafka").options(**options).load())
+    gated = rows.transform(hg.gate("grown", rate=0.5, identity="id", control=control))
+    for turn in range(2):
+        produce(broker.bootstrap, source, Bursts(base_rate=20_000, total=300, seed=turn))
+        writer = gated.writeStream.format("noop")
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        assert writer.trigger(availableNow=True).start().awaitTermination(180)
+        ControlLoop.of(kafka_spark).drain()
+    records = _records(control, "grown")
+    assert [r.witness for r in records][1:] == ["offsets"]
+    jvm: Any = kafka_spark._jvm
+    settings = jvm.java.util.HashMap()
+    settings.put("bootstrap.servers", broker.bootstrap)
+    admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
+    try:
+        more = jvm.org.apache.kafka.clients.admin.NewPartitions.increaseTo(3)
+        admin.createPartitions(jvm.java.util.Collections.singletonMap(source, more)).all().get()
+        read = hg.kafka_rows(kafka_spark, options, _parse, checkpoint=tmp_path / "checkpoint")
+        shed = hg.backfill(kafka_spark, "grown", control, read).count()
+        assert shed == sum(r.shed for r in records)
+        place = jvm.org.apache.kafka.common.TopicPartition(source, 0)
+        until = jvm.org.apache.kafka.clients.admin.RecordsToDelete.beforeOffset(350)
+        gone = jvm.java.util.Collections.singletonMap(place, until)
+        admin.deleteRecords(gone).all().get()
+    finally:
+        admin.close()
+    with pytest.raises(hg.NotAsRecorded, match="cannot be read any more") as refused:
+        hg.backfill(kafka_spark, "grown", control, read)
+    assert sorted(refused.value.batches) == [0, 1]
+
+
 def test_a_burst_is_shed_and_shedding_ends_with_it(
     kafka_spark: SparkSession, broker: Broker, topic: Callable[..., str], tmp_path: Path
 ) -> None:

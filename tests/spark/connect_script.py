@@ -40,6 +40,18 @@ def main(folder: Path) -> None:
         "maxFilesPerTrigger", 1
     )
     frame = stream.json(str(folder / "in"))
+    refused = []
+    for odd in ("uuid()", "concat(route, now())"):
+        changing = (
+            frame.selectExpr("*", f"{odd} as odd").where("id >= 0").selectExpr("*", "odd as again")
+        )
+        try:
+            changing.transform(
+                hg.gate("odd", rate=0.5, identity=["id", "again"], control=folder / "odd")
+            )
+        except hg.BadArgument as error:
+            refused.append(str(error))
+        changing.transform(hg.gate("odd", rate=0.5, identity="id", control=folder / "odd"))
     frame = frame.transform(hg.gate("first", rate=0.5, keep="route = 'r0'", control=control))
     policy = hg.GroupRates("route", {"r1": 0.5})
     frame = frame.transform(hg.gate("second", hold="1 hour", policy=policy, control=control))
@@ -75,6 +87,7 @@ def main(folder: Path) -> None:
         "counted": counted.n.estimate,
         "joined": joined,
         "estimates": estimates,
+        "refused": refused,
     }
     print(json.dumps({"audits": audits, **found}))
 

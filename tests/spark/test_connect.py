@@ -28,6 +28,8 @@ def test_gates_a_guard_a_join_and_estimates_work_over_connect_and_the_process_en
     fifth, first, fourth, second, sixth, third = found["audits"]
     assert (first["arrived"], first["batches"]) == (3000, 3)
     assert first["complete"]
+    assert first["witnessed"] == 3
+    assert [" again is made by" in text for text in found["refused"]] == [True, True]
     assert second["complete"]
     assert second["arrived"] == first["kept"]
     assert third["complete"]

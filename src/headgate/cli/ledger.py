@@ -90,6 +90,10 @@ def _then(record: Record) -> str:
     notes = []
     if not record.balanced:
         notes.append("[bold red](does not add up)[/]")
+    if record.doubt:
+        notes.append("[yellow](doubtful)[/]")
+    if record.repaired:
+        notes.append("(repaired)")
     if record.origin.startswith(("fail", "lost")):
         notes.append(f"[yellow]({record.origin})[/]")
     if record.kind == "guard" and record.groups:
@@ -130,9 +134,14 @@ def verify(
 ) -> None:
     """Check that arrived = kept + shed for every batch in CONTROL, under the plans pinned to them.
 
-    Exit code 1 if a row is not accounted for. Batches that began and have no record are reported and
-    are not an error: one may be running, or a kill came between its commit and its report. A span of
-    batches or of time reads the records of that span alone.
+    \b
+    Exit code, for the worst that was found:
+      0  balanced: every row is accounted for, and no batch is missing (some may have been repaired)
+      1  not balanced: records contradict themselves, each other or their pins
+      3  doubtful: a source contradicts the counts of a batch; headgate.recount counts it again
+      4  missing: batches ran and have no record
+    Batches that began after the last record are reported and are not an error: one may be running.
+    A span of batches or of time reads the records of that span alone.
 
     \b
     Examples:
@@ -148,11 +157,14 @@ def verify(
     for pair in gate_queries(folder, gate, query):
         low, high = _span(Ledger(folder, pair.gate, pair.query), first, last, times)
         found += audit(folder, pair.gate, pair.query, first=low, last=high)
-    balanced = all(a.balanced for a in found)
+    worst = max((one.verdict for one in found), key=_EXIT_RANK.index, default="balanced")
     if as_json:
-        complete = all(a.complete for a in found)
-        audits = [a.to_json() for a in found]
-        print_json({"control": control, "balanced": balanced, "complete": complete, "audits": audits})
+        said = {
+            "verdict": worst,
+            "balanced": all(a.balanced for a in found),
+            "complete": all(a.complete for a in found),
+        }
+        print_json({"control": control, **said, "audits": [a.to_json() for a in found]})
     else:
         out = console()
         for one in found:
@@ -160,26 +172,46 @@ def verify(
                 out.print(line, soft_wrap=True)
         if not found:
             out.print("no query has run behind a gate of this folder yet")
-    if not balanced:
-        raise SystemExit(1)
+    if _EXIT_CODES[worst]:
+        raise SystemExit(_EXIT_CODES[worst])
+
+
+#: What the exit code says, the worst last. (2 is a command that was given wrongly.)
+_EXIT_CODES = {"balanced": 0, "repaired": 0, "missing": 4, "doubtful": 3, "not balanced": 1}
+_EXIT_RANK = list(_EXIT_CODES)
+_WORDS = {
+    "balanced": "[green]balanced[/]",
+    "repaired": "[green]balanced[/] (repaired)",
+    "missing": "[bold yellow]MISSING BATCHES[/]",
+    "doubtful": "[bold yellow]DOUBTFUL[/]",
+    "not balanced": "[bold red]NOT BALANCED[/]",
+}
 
 
 def _verdict(found: Audit) -> list[str]:
-    word = "[green]balanced[/]" if found.balanced else "[bold red]NOT BALANCED[/]"
     lines = [
-        f"{word}  {found.kind} {found.gate}, query {found.query}: {found.batches:,} batches, "
-        f"{found.arrived:,} arrived = {found.kept:,} kept + {found.shed:,} shed"
+        f"{_WORDS[found.verdict]}  {found.kind} {found.gate}, query {found.query}: {found.batches:,} "
+        f"batches, {found.arrived:,} arrived = {found.kept:,} kept + {found.shed:,} shed"
     ]
     if found.arrived != found.kept + found.shed:
         gone = found.arrived - found.kept - found.shed
         lines[0] = lines[0].replace(" = ", " ≠ ") + f" ({gone:+,})"
+    if found.witnessed:
+        lines[0] += f"; {found.witnessed:,} confirmed by their source"
     notes = {
         "do not add up": found.unbalanced,
-        "were recorded twice with other counts or another plan": found.contradicted,
+        "were recorded twice with other counts, another plan or other kept rows": found.contradicted,
         "name another plan than was pinned": found.other_plan,
+        "are doubtful: their source contradicts the counts (headgate.recount counts them again)": (
+            found.doubtful
+        ),
         "have no record, though later ones have (unsettled; headgate.recount counts them)": (
             found.unsettled
         ),
+        "ran and left neither pin nor record (the folder was away, or the gate was taken out)": (
+            found.missing
+        ),
+        "were repaired: counted again after their counts were lost or doubtful": found.repaired,
         "began and have no record yet (running, stopped or killed; a restart settles it)": found.begun,
         "kept a share that their plan makes all but impossible (a stream of few distinct rows?)": (
             found.unlikely
@@ -194,7 +226,11 @@ def _verdict(found: Audit) -> list[str]:
             f"expired: {old['arrived']:,} arrived = {old['kept']:,} kept + {old['shed']:,} shed"
         )
     lines += [f"    {name} is damaged ({reason})" for name, reason in found.damaged.items()]
-    return lines + [f"    {len(b)} {text}: {_list(b)}" for text, b in notes.items() if b]
+    lines += [f"    {len(b)} {text}: {_list(b)}" for text, b in notes.items() if b]
+    if found.doubts:
+        batch, why = next(iter(found.doubts.items()))
+        lines.append(f"        batch {batch}: {why}")
+    return lines
 
 
 def _list(batches: list[int], most: int = 10) -> str:

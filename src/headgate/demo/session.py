@@ -22,8 +22,8 @@ __all__ = ["LOCAL_CHECKPOINTS", "quiet_session"]
 _Settings = dict[str, bool | float | int | str | None]
 
 #: Where Hadoop's native library is not to be had, its local file system starts processes to look at a
-#: file's mode and to change it: twenty for each file of a stream's checkpoint, and a batch writes at least
-#: two. With this setting it is four. On a cluster, checkpoints are not on local disks.
+#: file's mode and to change it: twenty for each file of a stream's checkpoint, and a batch writes two or
+#: more. With this setting it is four. On a cluster, checkpoints are not on local disks.
 LOCAL_CHECKPOINTS: _Settings = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"

@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from headgate.concept.allocation import Allocation
 from headgate.runtime import BatchReport
+from headgate.spark.fingerprint import fingerprint_columns, fingerprint_in
 from headgate.spark.meter import sample_of
 
 __all__ = ["Tally", "running_batch"]
@@ -57,16 +58,18 @@ class Tally:
             slack=4.0 * math.sqrt(planned) if by_chance else 0.05 * planned,
         )
 
-    def watch(self, frame: DataFrame) -> DataFrame:
-        """The frame, whose rows the first action on it will count."""
+    def watch(self, frame: DataFrame, hashed: Column) -> DataFrame:
+        """The frame, whose rows the first action on it will count; `hashed` decided their fate."""
         self._kept = Observation()
-        return frame.observe(self._kept, F.count(F.lit(1)).alias("kept"))
+        return frame.observe(self._kept, F.count(F.lit(1)).alias("kept"), *fingerprint_columns(hashed))
 
     def report(self, progress: Mapping[str, Any]) -> BatchReport | None:
         """The batch's report, now that Spark has reported it; None if no action ran on the frame."""
-        kept = self._counted()
-        if kept is None:
+        counted = self._counted()
+        if counted is None:
             return None
+        kept, fingerprint = int(counted["kept"]), fingerprint_in(counted)
+        looked = kept
         arrived = kept if self.arrived is None else self.arrived
         if self.planned is not None and kept < self.planned - self.slack:
             kept = self.planned  # the first action only looked: isEmpty, take
@@ -76,10 +79,11 @@ class Tally:
         return BatchReport(
             query=str(progress["id"]), sample=sample, parts_ms=parts, offsets=offsets,
             cells=self.strata, yielded=self.yielded,
+            fingerprint=fingerprint if kept == looked else "",
         )  # fmt: skip
 
-    def _counted(self) -> int | None:
+    def _counted(self) -> Mapping[str, Any] | None:
         watched = self._kept
         if watched is None or watched._jo is None or not watched._jo.future().isCompleted():
             return None
-        return int(watched.get["kept"])
+        return dict(watched.get)

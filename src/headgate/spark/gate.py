@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeGuard
 
@@ -13,7 +14,7 @@ from headgate.concept.policy import CROWDED, ConceptDriven, crowded
 from headgate.control import ControllerConfig
 from headgate.control.fixed import check_rate
 from headgate.durations import Duration
-from headgate.errors import BadArgument, WorkerError, WrongKindOfFrame
+from headgate.errors import BadArgument, WrongKindOfFrame
 from headgate.load import Budget, Concept
 from headgate.plan import SCALE, Plan
 from headgate.policies import Policy, Uniform, ValueClasses
@@ -29,14 +30,17 @@ from headgate.spark.batch_tallies import Tally, running_batch
 from headgate.spark.cell_passes import TwoPasses
 from headgate.spark.cell_task import Known, Pinned
 from headgate.spark.cells import DRAWN, CellShape
+from headgate.spark.fingerprint import HASH
 from headgate.spark.identity import (
     group_key,
     named_keys,
     require_columns,
     require_predicate,
     require_timestamp,
+    row_hash,
     seed_of,
 )
+from headgate.spark.lineage import relation_to_source, require_stable
 from headgate.spark.loop import ControlLoop
 from headgate.spark.meter import before_gate, behind_draw, behind_gate, concept_name, metric_names
 from headgate.spark.plan_source import FORMAT, PlanSource
@@ -44,9 +48,9 @@ from headgate.spark.read_limits import read_limit
 from headgate.spark.shape import THRESHOLD, WEIGHT, GateShape, Limits, quoted, quoted_name
 from headgate.spark.sic_column import SIC, require_sic, worth
 from headgate.spark.task_plan import TaskPlan
+from headgate.spark.trial import try_workers
 from headgate.spark.upstream import Upstream, remember_namesake
 from headgate.spark.weights import chained
-from headgate.spark.worker_errors import said_by_spark
 from headgate.store.folder import check_gate_name, open_control_folder
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
@@ -79,6 +83,7 @@ def gate(
     retention: Duration = RETENTION_S,
     seed: int | None = None,
     weight: bool = True,
+    on_reshape: str = "refuse",
 ) -> Callable[[DataFrame], DataFrame]:
     """A gate for ``DataFrame.transform``: keeps what the query behind it can process in time.
 
@@ -107,6 +112,8 @@ def gate(
         seed: another seed than the one made from the name.
         weight: False adds no column, so that equal rows of different batches stay equal
             (``dropDuplicates()``, ``distinct()``); estimates need it.
+        on_reshape: a batch that began under another identity, seed or keep and runs again:
+            ``"refuse"`` ends the query with `ShapeChanged`, ``"accept"`` judges and records it anew.
 
     The result has one more column, ``_weight``: 1 / keep rate.
     """
@@ -118,6 +125,8 @@ def gate(
     check_rate(start, "start")
     if not isinstance(weight, bool):
         raise BadArgument(f"weight={weight!r}: True adds the column {WEIGHT!r}, False adds none")
+    if on_reshape not in ("refuse", "accept"):
+        raise BadArgument(f"on_reshape={on_reshape!r}: give 'refuse' or 'accept'")
     if keep is not None and policy is not None:
         raise BadArgument("give keep= or policy=, not both: keep= is a policy (ValueClasses)")
     if policy is not None and not isinstance(policy, Policy):
@@ -147,6 +156,7 @@ def gate(
         start=start,
         seed=seed_of(name) if seed is None else seed,
         weight=weight,
+        on_reshape=on_reshape,
     )
     return build.apply
 
@@ -168,6 +178,8 @@ class Gate:
     sic: str | None = None
     #: Whether kept rows carry their weight.
     weight: bool = True
+    #: What to do with a batch that began under another shape: "refuse" or "accept".
+    on_reshape: str = "refuse"
 
     def apply(self, frame: DataFrame) -> DataFrame:
         """The DataFrame behind the gate."""
@@ -207,6 +219,8 @@ class Gate:
         self._check_policy(frame)
         self.check_sic(frame)
         shape = self.shape(frame)
+        if frame.isStreaming or running is not None:
+            require_stable(frame, self.name, (*shape.identity, *shape.columns), shape.classes)
         if running is not None:
             made = self._in_foreach_batch(spark, frame, shape, gates, *running)
         elif self.control is None or not frame.isStreaming:
@@ -272,11 +286,12 @@ class Gate:
             keys=named_keys(spark, frame, grouping.columns, grouping.named),
             limit=read_limit(frame) if frame.isStreaming else None,
             measures_work=self.sic is not None,
+            relation=relation_to_source(frame),
         )
         self._publish_opening(spec)
         if frame.isStreaming:
             spark.dataSource.register(PlanSource)
-            self._trial_read(spark, shape)
+            try_workers(self.name, self.control, partial(self._reader, spark, shape, "thresholds"))
         ControlLoop.of(spark).register(spec)
 
     def _publish_opening(self, spec: GateSpec) -> None:
@@ -287,7 +302,9 @@ class Gate:
         opening = self.policy.plan(Budget(keep, "idle"), Concept(keys=spec.keys))
         PlanStore(spec.control, spec.name, "-").publish_opening(opening)
 
-    def _reader(self, spark: SparkSession, shape: GateShape, view: str) -> DataFrame:
+    def _reader(
+        self, spark: SparkSession, shape: GateShape, view: str, trial: str | None = None
+    ) -> DataFrame:
         options = {
             "control": str(self.control),
             "gate": self.name,
@@ -296,23 +313,11 @@ class Gate:
             "classes": str(len(self.policy.grouping.classes)),
             "on_failure": self.settings.on_failure,
             "floor": str(self.settings.floor),
+            "on_reshape": self.on_reshape,
         }
+        if trial is not None:
+            options["trial"] = trial
         return spark.read.format(FORMAT).options(**options).load()
-
-    def _trial_read(self, spark: SparkSession, shape: GateShape) -> None:
-        """Can a Python worker import Headgate and open the control folder?"""
-        try:
-            self._reader(spark, shape, "thresholds").collect()
-        except Exception as error:
-            said = said_by_spark(error)
-            if said is None:
-                raise
-            raise WorkerError(
-                f"gate {self.name!r}: a Python worker of Spark cannot serve its plan. Headgate "
-                "(with pyarrow) must be installed for the workers' Python (PYSPARK_PYTHON), and "
-                f"the control folder {str(self.control)!r} must be there on every executor. "
-                f"Spark said: {said}"
-            ) from error
 
     def _check_literal(self, frame: DataFrame) -> None:
         """Without a control folder there is nowhere to report to, and nothing to steer."""
@@ -370,12 +375,13 @@ class Gate:
             tally = Tally.of(allocation, by_chance=shape.cells.draw == "coin")
             weighted = self._weighted(kept, frame.columns, gates, weight)
         loop.tally(self.name, query, batch, tally)
-        return tally.watch(weighted)
+        return tally.watch(weighted, row_hash(weighted, shape.identity, self.seed))
 
     def _lookup(self, shape: GateShape) -> TaskPlan:
         return TaskPlan(
-            str(self.control), self.name, shape.digest, self.settings.on_failure, self.settings.floor
-        )
+            str(self.control), self.name, shape.digest, self.settings.on_failure,
+            self.settings.floor, self.on_reshape,
+        )  # fmt: skip
 
     @property
     def _draws(self) -> bool:
@@ -407,7 +413,11 @@ class Gate:
             seen = behind_draw(F.col(DRAWN)["about"], yielded)
             drawn = drawn.observe(concept_name(self.name), *seen)
         weight = F.col(DRAWN)["w"]
-        return self._weighted(drawn.where(weight > 0), frame.columns, gates, weight)
+        kept = drawn.where(weight > 0)
+        if not isinstance(plans, Pinned):
+            return self._weighted(kept, frame.columns, gates, weight)
+        hashed = kept.withColumn(HASH, row_hash(kept, shape.identity, self.seed))
+        return self._weighted(hashed, frame.columns, gates, weight, beside=(HASH,))
 
     def planned(
         self, spark: SparkSession, frame: DataFrame, shape: GateShape, gates: list[str]
@@ -430,7 +440,7 @@ class Gate:
         frame = frame.observe(inside, *before_gate(self.arrival, classes, group, brought), *seen)
         if shape.cells is not None:
             drawn = self._drawn(frame, shape, Pinned(self._lookup(shape)), gates)
-            return drawn.observe(outside, *behind_gate(None))
+            return drawn.observe(outside, *behind_gate(None, hashed=F.col(HASH))).drop(HASH)
         # One column for the subquery: each mention of it would be another read of the plan.
         frame = frame.withColumn(_LIMITS, self._limits(spark, shape, len(classes)))
         read = F.col(_LIMITS)
@@ -445,10 +455,13 @@ class Gate:
             exceptions=self._reader(spark, shape, "exceptions") if shape.columns else None,
         )
         limited = shape.limited(frame, limits)
-        weighted = self._weighted(limited.where(shape.passes(limited)), columns, gates)
+        hashed = limited.withColumn(HASH, row_hash(limited, shape.identity, self.seed))
+        passing = hashed.where(F.col(HASH) < F.col(THRESHOLD))
+        weighted = self._weighted(passing, columns, gates, beside=(HASH,))
         alike = self.policy.grouping.trivial and WEIGHT not in columns
         passed = F.col(SIC) if self.sic is not None else None
-        return weighted.observe(outside, *behind_gate(F.col(WEIGHT) if alike else None, passed))
+        seen = behind_gate(F.col(WEIGHT) if alike else None, passed, F.col(HASH))
+        return weighted.observe(outside, *seen).drop(HASH)
 
     def _limits(self, spark: SparkSession, shape: GateShape, classes: int) -> Column:
         """The plan as one scalar: a threshold, several, or those and what a row is worth."""
@@ -459,14 +472,20 @@ class Gate:
         return thresholds if classes else thresholds[0]
 
     def _weighted(
-        self, passing: DataFrame, columns: list[str], gates: list[str], weight: Column | None = None
+        self,
+        passing: DataFrame,
+        columns: list[str],
+        gates: list[str],
+        weight: Column | None = None,
+        beside: Sequence[str] = (),
     ) -> DataFrame:
         if weight is None:
             weight = F.lit(float(SCALE)) / F.col(THRESHOLD)
         if WEIGHT in columns:
             weight = chained(F.col(WEIGHT), weight)
         tagged = weight.alias(WEIGHT, metadata={GATES: [*gates, self.name]})
-        return passing.select(*[quoted(c) for c in columns if c != WEIGHT], tagged)
+        own = [quoted(c) for c in columns if c != WEIGHT]
+        return passing.select(*own, tagged, *[F.col(c) for c in beside])
 
 
 def _aims_at_accuracy(policy: Policy | None) -> TypeGuard[ConceptDriven]:

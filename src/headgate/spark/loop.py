@@ -30,11 +30,12 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headgate.errors import BadArgument
-from headgate.runtime import GateSpec
+from headgate.runtime import BatchReport, GateSpec
 from headgate.spark.batch_tallies import Tally
 from headgate.spark.guard_meter import guard_reports_in
 from headgate.spark.join_meter import join_reports_in
-from headgate.spark.meter import reports_in
+from headgate.spark.meter import metric_names, reports_in
+from headgate.spark.passes import Passes
 from headgate.spark.results import ResultReport, ResultSpec, result_reports_in
 from headgate.spark.session import is_connect
 from headgate.spark.work import TaskTimes
@@ -114,6 +115,7 @@ class ControlLoop:
         self._runs: dict[tuple[str, str], Run] = {}
         self._tallies: dict[tuple[str, str, int], Tally] = {}
         self._times = TaskTimes(spark)
+        self._passes = Passes(spark)
         #: Queries that have a gate, or may have one; the handle outlives the query.
         self._queries: dict[str, StreamingQuery] = {}
         self._seen: dict[str, int] = {}
@@ -205,6 +207,7 @@ class ControlLoop:
         reports |= result_reports_in(progress)
         if is_new:  # a report that is read again is not measured again
             self._measure(query, str(progress["runId"]), batch, reports)
+            self._ask_passes(query, str(progress["runId"]), batch, reports)
         for (gate, of), run in self._runs.items():
             if of == query and gate not in reports:
                 run.pass_over(batch)
@@ -231,6 +234,17 @@ class ControlLoop:
             sample = replace(report.sample, work_s=work, interval_s=interval)
             reports[name] = replace(report, sample=sample)
 
+    def _ask_passes(self, query: str, run: str, batch: int, reports: dict[str, Any]) -> None:
+        """Reports of gates, with whether the batch was read to its end when it was read last."""
+        for name, report in reports.items():
+            if not isinstance(report, BatchReport) or report.witness is None:
+                continue
+            witness = report.witness
+            if witness.rereads:
+                witness = replace(witness, whole=self._passes.whole(run, batch, witness.handed_out))
+            cut = self._passes.cut_short(run, self._queries.get(query), metric_names(name)[0])
+            reports[name] = replace(report, witness=replace(witness, cut_short=cut))
+
     def _tallied(self, query: str, batch: int, progress: dict[str, Any]) -> dict[str, Any]:
         """The reports of gates inside ``foreachBatch``; a replayed batch was tallied again."""
         found = {}
@@ -256,6 +270,7 @@ class ControlLoop:
             self._read_recent(query, handle)
             self._over.append(str(handle.runId))
             self._times.forget(str(handle.runId))
+            self._passes.forget(str(handle.runId))
         self._seen.pop(query, None)
         for key in [k for k in self._runs if k[1] == query]:
             del self._runs[key]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -15,6 +16,9 @@ from pyspark.sql import functions as F
 from headgate.load import LoadSample
 from headgate.runtime import BatchReport
 from headgate.spark.cell_task import ABOUT
+from headgate.spark.fingerprint import fingerprint_columns, fingerprint_in
+from headgate.spark.offsets import rows_between
+from headgate.witness import Witness
 
 __all__ = [
     "PREFIX",
@@ -27,6 +31,7 @@ __all__ = [
     "metric_names",
     "reports_in",
     "sample_of",
+    "witness_in",
 ]
 
 #: Every metric of Headgate's begins so.
@@ -64,12 +69,17 @@ def before_gate(
     return columns
 
 
-def behind_gate(weight: Column | None, sic: Column | None = None) -> list[Column]:
-    """Counted behind the gate: the rows that really passed, and the one weight that all of them have.
+def behind_gate(
+    weight: Column | None, sic: Column | None = None, hashed: Column | None = None
+) -> list[Column]:
+    """Counted behind the gate: the rows that really passed, which, and the one weight that all have.
 
-    `weight` is None where rows have different weights; a lone one tells which plan they met.
+    `weight` is None where rows have different weights; a lone one tells which plan they met. `hashed` is
+    the hash that decided: the fingerprint of the kept rows is made of it.
     """
     columns = [F.count(F.lit(1)).alias("kept")]
+    if hashed is not None:
+        columns += fingerprint_columns(hashed)
     if weight is not None:
         columns.append(F.max(weight).alias("weight"))
     if sic is not None:
@@ -166,7 +176,29 @@ def _report(
         **_concept_in(drawn),
         present=_bytes(values.get("present")),
         latest_us=values.get("latest"),
+        fingerprint=fingerprint_in(behind),
+        witness=witness_in(progress),
     )
+
+
+#: Sinks that read a batch once, from beginning to end. ``foreachBatch`` runs a person's code, and
+#: other people's sinks may look at a batch before they write it.
+_ONCE = re.compile("FileSink|MemorySink|NoopTable|ConsoleTable|KafkaTable|ForeachWriterTable")
+
+
+def witness_in(progress: Mapping[str, Any]) -> Witness:
+    """What the sources say that they handed out, and whether the sink may have read it in part.
+
+    A batch that several sources fed is not counted by any of them alone.
+    """
+    sources = progress.get("sources") or []
+    sink = str((progress.get("sink") or {}).get("description", ""))
+    rereads = not _ONCE.search(sink)
+    if len(sources) != 1:
+        return Witness(rereads=rereads)
+    (source,) = sources
+    given = source.get("numInputRows", progress.get("numInputRows"))
+    return Witness(None if given is None else int(given), rows_between(source), rereads)
 
 
 def finite(values: Mapping[str, Any], name: str) -> float:

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from headgate.plan import KEEP_ALL, Plan
 from headgate.spark.task_plan import TaskPlan, batch_of_task
-from headgate.store.folder import claim_json, unclaim
+from headgate.store.folder import claim_json, read_json, unclaim
 
 __all__ = ["FORMAT", "PlanSource"]
 
@@ -63,17 +63,27 @@ class PlanReader(DataSourceReader):
         running = batch_of_task()
         given = self._options
         if running is None:
-            return self._trial(Path(given["control"]))
+            return self._trial(Path(given["control"]), given.get("trial"))
         lookup = TaskPlan(
-            given["control"], given["gate"], given["shape"], given["on_failure"], float(given["floor"])
-        )
+            given["control"], given["gate"], given["shape"], given["on_failure"],
+            float(given["floor"]), given.get("on_reshape", "refuse"),
+        )  # fmt: skip
         return lookup.of(*running)
 
     @staticmethod
-    def _trial(control: Path) -> Plan:
-        """The gate's call reads once, outside any batch: do here what a batch will need."""
+    def _trial(control: Path, mark: str | None) -> Plan:
+        """The gate's call reads once, outside any batch: do here what a batch will need.
+
+        `mark` is a file that the driver has just written: a folder of the same name that does not have
+        it is another folder.
+        """
         if not control.is_dir():
             raise OSError(f"control folder {str(control)!r} is not there")
+        if mark is not None and read_json(control / mark) != {"trial": mark}:
+            raise OSError(
+                f"control folder {str(control)!r} is another one here than on the driver: it does not "
+                "have what the driver has just written"
+            )
         trial = control / f".trial-{uuid.uuid4().hex}"
         claim_json(trial, {})
         unclaim(trial)

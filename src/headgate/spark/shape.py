@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,15 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from headgate.errors import BadArgument
+from headgate.errors import BadArgument, SnapshotError
 from headgate.plan import Plan, threshold
 from headgate.spark.cell_passes import SCRATCH_OF_PASSES, TwoPasses
 from headgate.spark.cell_task import Known
 from headgate.spark.cells import DRAWN, CellShape
 from headgate.spark.identity import group_key, row_hash
+from headgate.spark.predicates import trusted
 from headgate.store.folder import read_json, write_json
+from headgate.store.shape_files import shape_path
 
 __all__ = ["SCRATCH", "THRESHOLD", "WEIGHT", "GateShape", "Limits", "quoted", "quoted_name"]
 
@@ -75,31 +78,45 @@ class GateShape:
         text = json.dumps(self._json(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
-    @staticmethod
-    def _path(control: Path, gate: str, digest: str) -> Path:
-        return control / "gates" / gate / "shapes" / f"{digest}.json"
-
     def save(self, control: Path, gate: str) -> None:
         """Keep it beside the gate's plans, and beside the shapes that the gate had before."""
-        write_json(self._path(control, gate, self.digest), self._json())
+        write_json(shape_path(control, gate, self.digest), self._json())
 
     @classmethod
-    def load(cls, control: Path, gate: str, digest: str) -> GateShape:
-        """The shape that a batch met."""
-        value: dict[str, Any] | None = read_json(cls._path(control, gate, digest))
+    def load(cls, control: Path, gate: str, digest: str, keep: Sequence[str] | None = None) -> GateShape:
+        """The shape that a batch met, if the file is what its name says and its predicates may be run.
+
+        `keep` are the gate's predicates as the caller has them; without them only such are run as are
+        harmless on their face.
+        """
+        value: Any = read_json(shape_path(control, gate, digest))
         if value is None:
             raise BadArgument(
                 f"gate {gate!r} has no shape {digest!r} in the control folder {str(control)!r}: "
                 "without it nobody can tell which rows were shed; restore the folder's "
                 f"gates/{gate}/shapes"
             )
-        return cls(
-            identity=tuple(value["identity"]),
-            seed=int(value["seed"]),
-            columns=tuple(value["columns"]),
-            classes=tuple(value["classes"]),
-            cells=None if value.get("cells") is None else CellShape.from_json(value["cells"]),
-        )
+        try:
+            shape = cls(
+                identity=tuple(str(name) for name in value["identity"]),
+                seed=int(value["seed"]),
+                columns=tuple(str(name) for name in value["columns"]),
+                classes=tuple(str(text) for text in value["classes"]),
+                cells=None if value.get("cells") is None else CellShape.from_json(value["cells"]),
+            )
+            found = shape.digest
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise SnapshotError(
+                f"gate {gate!r}: what is stored as the shape {digest!r} is no shape ({error!r}): "
+                f"restore the folder's gates/{gate}/shapes"
+            ) from error
+        if found != digest:
+            raise SnapshotError(
+                f"gate {gate!r}: what is stored as the shape {digest!r} has the digest {found!r}: "
+                f"somebody changed it; restore the folder's gates/{gate}/shapes"
+            )
+        trusted(gate, shape.classes, keep)
+        return shape
 
     def class_columns(self) -> list[Column]:
         """A row's membership in each class; unknown (null) is no."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark import TaskContext
 
+from headgate.errors import ShapeChanged
 from headgate.plan import KEEP_ALL, Plan
 from headgate.store.plans import PinnedPlan, PlanStore
+from headgate.store.shape_files import difference
 
 __all__ = ["TaskPlan", "batch_of_task"]
 
@@ -23,13 +25,19 @@ def batch_of_task() -> tuple[str, int] | None:
 
 @dataclass(frozen=True)
 class TaskPlan:
-    """Where a gate's plans are, and what holds when they cannot be had. Never lets a query die."""
+    """Where a gate's plans are, and what holds when they cannot be had.
+
+    A lost folder never lets a query die; a batch that would be judged by other means than it began with
+    does (`ShapeChanged`).
+    """
 
     control: str
     gate: str
     shape: str
     on_failure: str
     floor: float
+    #: What to do with a batch that began under another shape: "refuse" or "accept".
+    on_reshape: str = "refuse"
 
     def of(self, query: str, batch: int) -> Plan:
         """The plan of this batch, from now on and for every attempt."""
@@ -39,9 +47,36 @@ class TaskPlan:
         """The same, with why it is this batch's."""
         try:
             store = PlanStore(Path(self.control), self.gate, query)
-            return store.pin(batch, self.fallback, self.shape)
+            found = store.pin(batch, self.fallback, self.shape)
         except Exception:  # whatever is wrong with the folder, the query goes on
             return self.fallback()
+        return self._of_this_shape(found, query, batch)
+
+    def _of_this_shape(self, found: PinnedPlan, query: str, batch: int) -> PinnedPlan:
+        """The pin, unless this gate would judge the batch's rows by other means than it began with.
+
+        The identity, the seed and the predicates are compiled into the stream, so a worker cannot judge
+        with those of the pin; and to go on would keep other rows than the first attempt did.
+        """
+        plan = found.plan
+        if not (found.shape and self.shape) or found.shape == self.shape:
+            return found
+        if plan.keeps_everything or plan.keeps_nothing:
+            return found  # no shape can make a difference
+        other = difference(Path(self.control), self.gate, found.shape, self.shape)
+        if other is None:
+            return found
+        if self.on_reshape == "accept":
+            accepted = replace(found, shape=self.shape)
+            PlanStore(Path(self.control), self.gate, query).repin(batch, accepted)
+            return accepted
+        raise ShapeChanged(
+            f"gate {self.gate!r}: batch {batch} of query {query} began under another shape "
+            f"({found.shape}, now {self.shape}): {other}. Run again like this it would keep other rows "
+            "than before. Redeploy with the former identity, seed and keep until this batch is through "
+            'and change them then; or give on_reshape="accept" to have the batch judged and recorded '
+            "anew, if nothing of its first attempt has reached the sink"
+        )
 
     def fallback(self) -> PinnedPlan:
         """What holds when the plan cannot be had."""

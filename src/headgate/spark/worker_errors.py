@@ -10,7 +10,8 @@ __all__ = ["said_by_spark"]
 
 #: What a person can do something about, in the pages that Java and Python print.
 _CAUSE = re.compile(
-    r"(Cannot run program .*|ModuleNotFoundError: .*|ImportError: .*|PermissionError: .*)"
+    r"(Cannot run program .*|ModuleNotFoundError: .*|ImportError: .*|PermissionError: .*"
+    r"|OSError: control folder .*)"
 )
 
 

@@ -1,11 +1,11 @@
-"""Whose gate it is: a lease on (gate, query), held by one driver process and kept alive by what it writes.
+"""Whose gate it is: a lease on (gate, query), held by one driver process, and alive by what that writes.
 
 Two runs of one query (a copied checkpoint, a driver that is not quite dead) would share pins and ledger,
 so the second one is refused while the first lives, and takes over when that is gone. Nobody's clock is
 compared with anybody else's: the holder counts its beats up, and whoever wants to know whether it lives
 watches the count by a clock of their own. A count that moves is a living holder; one that stands still
-for `GONE_S` is a dead one. Where holder and watcher are on one machine, a process that is no longer there
-is known to be gone at once.
+for `GONE_S` is a dead one. Where holder and watcher are on one machine, an ended process is known
+to be gone at once.
 
 Read by Spark's Python workers once a batch, so this module imports little.
 """

@@ -76,6 +76,15 @@ class Record:
     #: Of a join, for each of the latest windows: its start, the pairs found, the estimate of those
     #: missed, the share found and that share's standard error.
     windows: list[list[float]] = field(default_factory=list)
+    #: Of the kept rows, whatever their order (`headgate.spark.fingerprint`); empty where unknown.
+    fingerprint: str = ""
+    #: Who confirms `arrived` (`headgate.witness`), and why it cannot be trusted, in words.
+    witness: str = ""
+    doubt: str = ""
+    #: Rows that the sources handed out, over all passes, as far as they say.
+    handed_out: int | None = None
+    #: Whether the counts are from reading the batch again, after the first ones were lost or doubtful.
+    repaired: bool = False
 
     @property
     def balanced(self) -> bool:

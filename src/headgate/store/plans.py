@@ -212,6 +212,10 @@ class PlanStore:
         if self.pinned(batch) is None:
             claim_json(self._pin_path(batch), pin.to_json())
 
+    def repin(self, batch: int, pin: PinnedPlan) -> None:
+        """Pin this in the place of what the batch had: a person accepted that it is judged anew."""
+        write_json(self._pin_path(batch), pin.to_json())
+
     def pinned_batches(self) -> list[int]:
         """Batches with a pin, in order."""
         folder = self.folder / "pins"

@@ -1,0 +1,38 @@
+"""At a gate's call: can Spark's Python workers serve its plan, from the driver's own control folder?"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from headgate.errors import WorkerError
+from headgate.spark.worker_errors import said_by_spark
+from headgate.store.folder import write_json
+
+__all__ = ["try_workers"]
+
+
+def try_workers(gate: str, control: Path, reader: Callable[[str], DataFrame]) -> None:
+    """Read the plan once, outside any batch: can a worker import Headgate, and is its folder the same?
+
+    The driver writes a mark, and the worker must find it: a folder of the same name on another machine
+    would serve no plan, and every batch would fail open without a word.
+    """
+    mark = f".trial-{uuid.uuid4().hex}"
+    try:
+        write_json(control / mark, {"trial": mark})
+        reader(mark).collect()
+    except Exception as error:
+        said = said_by_spark(error)
+        if said is None:
+            raise
+        raise WorkerError(
+            f"gate {gate!r}: a Python worker of Spark cannot serve its plan. Headgate (with pyarrow) "
+            "must be installed for the workers' Python (PYSPARK_PYTHON), and the control folder "
+            f"{str(control)!r} must be there on every executor, and be the driver's. Spark said: {said}"
+        ) from error
+    finally:
+        (control / mark).unlink(missing_ok=True)
