@@ -400,22 +400,29 @@ def test_the_sessions_state_store_is_not_touched(streams, spark, control: Path) 
 
 
 def test_other_queries_keep_the_sessions_store_beside_a_join(
-    streams, spark, run_all, control: Path, tmp_path: Path
+    file_stream, spark, run_all, control: Path, tmp_path: Path
 ) -> None:
     before = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
     row = {"items": [1, 2], "topic": "a", "worth": 1.0}
-    streams.left.add([{"id": 1, "at": _at(0), **row}])
-    streams.right.add([{"id": 2, "at": _at(1), **row}])
-    left, right = streams.frames()
-    joined = hg.join(left, right, on=hg.overlap("items", at_least=2), within="1 minute", time="at",
+    left, right = file_stream(SETS, "left"), file_stream(SETS, "right")
+    left.add([{"id": 1, "at": _at(0), **row}])
+    sides = [side.frame().withWatermark("at", "1 minute") for side in (left, right)]
+    joined = hg.join(*sides, on=hg.overlap("items", at_least=2), within="1 minute", time="at",
                      control=control)  # fmt: skip
-    assert len(run_all(joined)) == 1
+
+    def pairs(identity: int) -> int:
+        right.add([{"id": identity, "at": _at(identity), **row}])
+        writer = joined.writeStream.format("parquet").option("path", str(tmp_path / "pairs"))
+        writer = writer.option("checkpointLocation", str(tmp_path / "joined"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+        return spark.read.parquet(str(tmp_path / "pairs")).count()
+
+    assert pairs(1) == 1
     spark.conf.set(PROVIDER, before)
-    counted = streams.left.frame().groupBy("topic").count()
+    counted = left.frame().groupBy("topic").count()
     assert run_all(counted, "complete", "counted")[0]["count"] == 1
     assert list((tmp_path / "counted" / "state").rglob("*.delta")), "not RocksDB"
-    streams.right.add([{"id": 3, "at": _at(2), **row}])
-    assert len(run_all(joined)) == 1, "the join goes on with the store of its checkpoint"
+    assert pairs(2) == 2, "the join goes on with the store of its checkpoint"
 
 
 def test_a_stream_without_a_watermark_is_refused(streams, control: Path) -> None:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 import headgate as hg
 from headgate.load import ReadLimit
+from headgate.spark.loop import ControlLoop
 from headgate.spark.read_limits import limit_in, read_limit
 from headgate.store.ledger import queries_of
 from tests.spark.conftest import records
@@ -48,16 +49,22 @@ def test_limits_are_read_from_the_plan(spark, file_stream) -> None:
 
 
 def test_after_downtime_a_capped_stream_keeps_its_first_batch(
-    spark, file_stream, run_all, control: Path
+    spark, file_stream, control: Path, tmp_path: Path
 ) -> None:
     source = file_stream()
+
+    def run() -> None:
+        writer = source.frame().transform(gate).writeStream.format("noop").trigger(availableNow=True)
+        writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+        ControlLoop.of(spark).drain()
+
     number = 0
     for batch in range(6):
         rows = 200 + 100 * (batch % 3)
         source.add([{"id": number + i, "route": "r", "fare": 1.0} for i in range(rows)])
         number += rows
     gate = hg.gate("g", hold="1 minute", control=control)
-    run_all(source.frame().transform(gate))
+    run()
     (query,) = queries_of(control, "g")
     # The query was down for a year: what came meanwhile would take hours at once.
     (learned,) = (control / "gates" / "g" / "queries" / query).glob("controller.json")
@@ -68,7 +75,7 @@ def test_after_downtime_a_capped_stream_keeps_its_first_batch(
     for _ in range(2):
         source.add([{"id": number + i, "route": "r", "fare": 1.0} for i in range(300)])
         number += 300
-    run_all(source.frame().transform(gate))
+    run()
     found = records(control, "g")
     assert [r.shed for r in found[6:]] == [0, 0]
     assert [r.arrived for r in found[6:]] == [300, 300]

@@ -6,7 +6,6 @@ with an operator a line. Where there is no such text (a Spark to come), nothing 
 
 from __future__ import annotations
 
-import itertools
 import logging
 import re
 import weakref
@@ -23,8 +22,8 @@ __all__ = ["Upstream", "remember_namesake"]
 
 log = logging.getLogger("headgate")
 
-_OPERATOR = re.compile(r"^([\s:+-]*)([A-Z]\w*)(?: ([^\s,]+))?")
-_SOURCES = ("StreamingRelation", "StreamingExecutionRelation")
+#: A line: its place in the tree, Spark's mark of an operator on a stream, its name, its first argument.
+_OPERATOR = re.compile(r"^[\s:+-]*(~?)([A-Z]\w*)(?: ([^\s,]+))?")
 _ANALYZED = "== Analyzed Logical Plan =="
 
 
@@ -45,13 +44,13 @@ class Upstream:
     def read(cls, text: str) -> Upstream:
         """From a plan's text.
 
-        >>> plan = "Filter (n > 1)\\n+- Aggregate [k], [k, count(1) AS n]\\n   +- StreamingRelationV2 x"
+        >>> plan = "~Filter (n > 1)\\n+- ~Aggregate [k], [k, count(1) AS n]\\n   +- ~StreamingRelation x"
         >>> Upstream.read(plan).aggregated
         True
         """
         found = [m for m in map(_OPERATOR.match, text.splitlines()) if m is not None]
         metrics = frozenset(m[3] for m in found if m[2] == "CollectMetrics" and m[3])
-        return cls(text, _aggregates_a_stream([(len(m[1]), m[2]) for m in found]), metrics)
+        return cls(text, any((m[1], m[2]) == ("~", "Aggregate") for m in found), metrics)
 
     def refuse_twice(self, gate: str) -> None:
         """A gate's name stands for its plan, its ledger and its metrics: once in a query."""
@@ -79,17 +78,6 @@ class Upstream:
             "count results. To shed what comes in, put the gate in front of groupBy",
             gate,
         )
-
-
-def _aggregates_a_stream(operators: list[tuple[int, str]]) -> bool:
-    """Whether a stream is below an aggregation; a table that a stream is joined with may have one."""
-    for place, (depth, name) in enumerate(operators):
-        if name != "Aggregate":
-            continue
-        below = itertools.takewhile(lambda one: one[0] > depth, operators[place + 1 :])  # noqa: B023
-        if any(inner.startswith(_SOURCES) for _, inner in below):
-            return True
-    return False
 
 
 def _analyzed(frame: DataFrame) -> str:
