@@ -17,6 +17,7 @@ from headgate.partners import Partners
 from headgate.plan import KEEP_ALL, Plan
 from headgate.policies import Policy
 from headgate.settings import GateSettings
+from headgate.store.bookkeeper import Bookkeeper
 from headgate.store.folder import read_json, write_json
 from headgate.store.ledger import Ledger, Record
 from headgate.store.plans import PlanStore
@@ -27,6 +28,9 @@ from headgate.witness import UNKNOWN, Witness, cross_examine
 __all__ = ["BatchReport", "GateRun", "GateSpec"]
 
 log = logging.getLogger("headgate")
+
+#: A controller or policy that fails so often in a row is given up: the gate fails open or closed.
+TOO_MANY_FAULTS = 3
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,9 @@ class GateRun:
         self.settings = self._read_settings(spec.settings)
         self._store = PlanStore(spec.control, spec.name, query, clock)
         self._ledger = Ledger(spec.control, spec.name, query)
+        self._books = Bookkeeper(self._ledger, str(self))
+        #: How often in a row the controller or the policy failed, and what it said.
+        self._faults, self._fault = 0, ""
         self.upkeep = Upkeep.of_run(spec.control, spec.name, query, clock)
         self._snapshot_path = self._store.folder / "controller.json"
         learned = self._load_learned()
@@ -190,14 +197,19 @@ class GateRun:
         return repr(self.spec.policy)
 
     def _read_settings(self, default: GateSettings) -> GateSettings:
+        """What this gate's own code says, with people's changes on top.
+
+        Not what ``gate.json`` says: another application may have declared a gate of the name since.
+        """
         try:
-            return self._settings_file.effective()
+            return self.spec.settings.changed(self._settings_file.overrides())
         except (OSError, HeadgateError, ValueError) as error:
             log.warning("gate %r: settings cannot be read (%s)", self.spec.name, error)
             return default
 
     def refresh(self) -> None:
         """Take up settings that people changed; called between batches too."""
+        self._books.retry()
         settings = self._read_settings(self.settings)
         if settings == self.settings:
             self._revise()
@@ -238,10 +250,37 @@ class GateRun:
         return 0.0 if self._budget.keep < 1.0 else 0.5 * self.settings.target_s
 
     def _publish(self) -> None:
+        plan, origin = self._plan_or_fallback()
+        if plan is None:
+            return
         try:
-            self._store.publish(self.plan(), self.last_batch, self._urgent_s())
+            self._store.publish(plan, self.last_batch, self._urgent_s(), origin)
         except OSError as error:
             log.warning("%s: the plan cannot be written (%s)", self, error)
+
+    def _plan_or_fallback(self) -> tuple[Plan | None, str]:
+        """The next plan, and why; None where the last one goes on, after a fault that may stay alone."""
+        plan = None
+        try:
+            plan = self.plan()
+        except Exception as error:
+            self._note_fault(error)
+        if self._faults >= TOO_MANY_FAULTS:
+            closed = self.settings.on_failure == "closed"
+            plan = Plan(self.settings.floor) if closed else KEEP_ALL
+            return self._worth(plan), "fail-closed" if closed else "fail-open"
+        return plan, "plan"
+
+    def _note_fault(self, error: Exception) -> None:
+        """A controller or a policy failed: the books go on, and the next batch is tried again."""
+        self._faults += 1
+        told, self._fault = self._fault, f"{type(error).__name__}: {error}".splitlines()[0]
+        if told != self._fault or self._faults == TOO_MANY_FAULTS:
+            then = "the last plan holds"
+            if self._faults >= TOO_MANY_FAULTS:
+                then = f"it fails {self.settings.on_failure} until that works again"
+            log.error("%s: its controller or policy failed (%s); %s", self, self._fault, then)
+            log.debug("details", exc_info=error)
 
     def handle(self, report: BatchReport) -> Record | None:
         """One batch is over: decide, publish, record. None for a batch already handled."""
@@ -254,16 +293,27 @@ class GateRun:
         if doubt:
             log.warning("%s: batch %d is doubtful and teaches nothing: %s", self, sample.batch_id, doubt)
         else:
-            self._learn(report)
+            self._try_to_learn(report)
         self._publish()
         record = replace(self._record(report), witness=confirmed_by, doubt=doubt)
         try:
-            self._ledger.append(record)
+            self._books.add(record)
             self._save_learned()
             self.upkeep.after(sample.batch_id, self.settings.retention_s)
         except OSError as error:
             log.warning("%s: batch %d is not in the ledger (%s)", self, sample.batch_id, error)
         return record
+
+    def _try_to_learn(self, report: BatchReport) -> None:
+        try:
+            self._learn(report)
+            self._faults, self._fault = 0, ""
+        except Exception as error:
+            self._note_fault(error)
+
+    def finish(self) -> None:
+        """The query is over."""
+        self._books.retry()
 
     def _learn(self, report: BatchReport) -> None:
         """Let the batch change what is known of the groups, and of how much fits."""
@@ -332,14 +382,13 @@ class GateRun:
     def _record(self, report: BatchReport) -> Record:
         sample = report.sample
         plan, origin, shape = self._plan_of(report)
-        remark = self.spec.policy.remark(plan, self._concept)
-        would_shed = 0
-        if self.settings.mode == "monitor":
-            advice = self.spec.policy.plan(self._budget, self._concept)
-            share = self.spec.policy.would_keep(advice, self._concept)
-            would_shed = _expected_shed(advice, self._concept)
-            if share is not None:
-                would_shed = round((1.0 - share) * self._concept.total)
+        remark, would_shed = self._fault, 0
+        if not self._fault:
+            try:
+                remark, would_shed = self.spec.policy.remark(plan, self._concept), self._would_shed()
+            except Exception as error:
+                self._note_fault(error)
+                remark = self._fault
         return Record(
             gate=self.spec.name,
             query=self.query,
@@ -352,7 +401,7 @@ class GateRun:
             origin=origin,
             mode=self.settings.mode,
             would_shed=would_shed,
-            state=self._budget.state,
+            state="fault" if self._fault else self._budget.state,
             why="; ".join(filter(None, (remark, self._budget.why))),
             started_at=sample.started_at,
             duration_s=sample.duration_s,
@@ -365,6 +414,16 @@ class GateRun:
             fingerprint=report.fingerprint,
             handed_out=None if report.witness is None else report.witness.handed_out,
         )
+
+    def _would_shed(self) -> int:
+        """In monitor mode: the rows that the plan would have shed."""
+        if self.settings.mode != "monitor":
+            return 0
+        advice = self.spec.policy.plan(self._budget, self._concept)
+        share = self.spec.policy.would_keep(advice, self._concept)
+        if share is not None:
+            return round((1.0 - share) * self._concept.total)
+        return _expected_shed(advice, self._concept)
 
     def _groups(self, report: BatchReport) -> dict[str, int]:
         if self.spec.policy.grouping.classes:

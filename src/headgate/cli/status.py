@@ -17,8 +17,9 @@ from headgate.errors import BadArgument
 from headgate.settings import RETENTION_S, retention_s
 from headgate.store.folder import used_control_folder
 from headgate.store.guards import guard_in
+from headgate.store.lease import GONE_S
 from headgate.store.ledger import Ledger, gates_in, queries_of
-from headgate.store.plans import LOOP_GONE_S, PlanStore
+from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
 
 __all__ = ["status"]
@@ -64,20 +65,15 @@ def _gate(folder: Path, name: str, now: float) -> dict[str, Any]:
     except ValueError as error:  # cut off by a crash; the rest can be told
         asked = {"kind": "gate", "mode": "?", "target": f"settings cannot be read ({error})"}
         asked |= {"target_s": None, "settings": {}, "retention": None}
+    queries = [_query(folder, name, query, now) for query in queries_of(folder, name)]
+    ages = [q["heartbeat_age_s"] for q in queries if q["heartbeat_age_s"] is not None]
     return {
         "gate": name,
         **asked,
-        "heartbeat_age_s": _heartbeat_age(folder, name, now),
-        "queries": [_query(folder, name, query) for query in queries_of(folder, name)],
+        "heartbeat_age_s": min(ages, default=None),
+        "ended": bool(queries) and all(q["ended"] for q in queries),
+        "queries": queries,
     }
-
-
-def _heartbeat_age(folder: Path, name: str, now: float) -> float | None:
-    try:
-        age = PlanStore(folder, name, "-", clock=lambda: now).heartbeat_age()
-    except ValueError:
-        return None
-    return None if age is None else round(max(0.0, age), 3)
 
 
 def _asked(folder: Path, name: str) -> dict[str, Any]:
@@ -102,10 +98,12 @@ def _asked(folder: Path, name: str) -> dict[str, Any]:
     }
 
 
-def _query(folder: Path, gate: str, query: str) -> dict[str, Any]:
+def _query(folder: Path, gate: str, query: str, now: float) -> dict[str, Any]:
     ledger = Ledger(folder, gate, query)
     recent, totals = ledger.tail(_RECENT), ledger.totals()
-    plan = PlanStore(folder, gate, query).current()
+    store = PlanStore(folder, gate, query)
+    plan = store.current()
+    holder, age = store.lease.holder(), store.lease.age_s(lambda: now)
     arrived = sum(r.arrived for r in recent)
     last = recent[-1] if recent else None
     return {
@@ -125,6 +123,9 @@ def _query(folder: Path, gate: str, query: str) -> dict[str, Any]:
         "kept": totals.all.kept,
         "shed": totals.all.shed,
         "records_from": totals.begins,
+        "steered_by": "" if holder is None else holder.told,
+        "ended": holder is not None and holder.released,
+        "heartbeat_age_s": None if age is None else round(age, 3),
     }
 
 
@@ -152,7 +153,9 @@ def _steering(gate: dict[str, Any]) -> Text:
         return text.append("no stream has run it; on batch frames a guard keeps no books", "yellow")
     if age is None:
         return text.append("no heartbeat yet", "yellow")
-    alive = age < LOOP_GONE_S
+    if gate["ended"]:
+        return text.append("no query is running", "dim")
+    alive = age < GONE_S
     text.append(f"heartbeat {_age(age)} ago", "green" if alive else "bold yellow")
     if not alive:
         text.append(": no driver is steering it")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeGuard
@@ -52,6 +53,7 @@ from headgate.spark.trial import try_workers
 from headgate.spark.upstream import Upstream, remember_namesake
 from headgate.spark.weights import chained
 from headgate.store.folder import check_gate_name, open_control_folder
+from headgate.store.lease import this_process
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
 
@@ -265,8 +267,13 @@ class Gate:
         for predicate in grouping.classes:
             require_predicate(frame, predicate)
 
-    def _prepare(self, spark: SparkSession, frame: DataFrame, shape: GateShape) -> None:
-        """Everything that can go wrong goes wrong here, at the call, and not in a worker."""
+    def _prepare(
+        self, spark: SparkSession, frame: DataFrame, shape: GateShape, inside: str | None = None
+    ) -> None:
+        """Everything that can go wrong goes wrong here, at the call, and not in a worker.
+
+        `inside` is the query whose ``foreachBatch`` the gate stands in.
+        """
         assert self.control is not None
         grouping = self.policy.grouping
         SettingsFile(self.control, self.name).declare(
@@ -292,7 +299,7 @@ class Gate:
         if frame.isStreaming:
             spark.dataSource.register(PlanSource)
             try_workers(self.name, self.control, partial(self._reader, spark, shape, "thresholds"))
-        ControlLoop.of(spark).register(spec)
+        ControlLoop.of(spark).register(spec, inside)
 
     def _publish_opening(self, spec: GateSpec) -> None:
         settings = SettingsFile(spec.control, spec.name).effective()
@@ -314,6 +321,7 @@ class Gate:
             "on_failure": self.settings.on_failure,
             "floor": str(self.settings.floor),
             "on_reshape": self.on_reshape,
+            "driver": json.dumps(asdict(this_process())),
         }
         if trial is not None:
             options["trial"] = trial
@@ -364,7 +372,7 @@ class Gate:
         if not isinstance(known, GateSpec) or mine != (
             known.control, known.settings, known.policy, known.shape,
         ):  # fmt: skip
-            self._prepare(main, frame, shape)
+            self._prepare(main, frame, shape, query)
         plan = self._lookup(shape).of(query, batch)
         if plan.keeps_everything:
             tally = Tally()
@@ -380,7 +388,7 @@ class Gate:
     def _lookup(self, shape: GateShape) -> TaskPlan:
         return TaskPlan(
             str(self.control), self.name, shape.digest, self.settings.on_failure,
-            self.settings.floor, self.on_reshape,
+            self.settings.floor, self.on_reshape, this_process(),
         )  # fmt: skip
 
     @property

@@ -44,6 +44,7 @@ from headgate.spark.shape import WEIGHT, quoted, quoted_name
 from headgate.spark.worker_errors import said_by_spark
 from headgate.store.folder import check_gate_name, claim_json, open_control_folder, unclaim
 from headgate.store.guards import declare_guard
+from headgate.store.lease import this_process
 
 __all__ = ["guard"]
 
@@ -154,6 +155,7 @@ def guard(
         dead_letters=None if letters is None else str(letters),
         chunk=chunk,
         seed=seed_of(name) if seed is None else seed,
+        driver=this_process(),
         streaming=frame.isStreaming,
         call=uuid.uuid4().hex,
     )

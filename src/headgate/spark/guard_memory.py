@@ -32,6 +32,7 @@ from headgate.sketches.aged_sketch import AgedSketch
 from headgate.sketches.cost_sketch import CostSketch
 from headgate.sketches.cost_table import CostTable
 from headgate.store.folder import read_json, write_json
+from headgate.store.lease import Holder
 from headgate.store.plans import PinnedPlan, PlanStore
 
 __all__ = ["GuardMemory"]
@@ -66,9 +67,15 @@ class GuardMemory:
         value = self._read(self._folder / "queries" / query / "warm.json")
         return value.get("run") if value else None
 
-    def mark_begun(self, query: str, batch: int) -> None:
-        """Leave word that the batch began, for an audit that finds no record of it."""
-        PlanStore(self._control, self._guard, query).pin_to(batch, PinnedPlan(KEEP_ALL, "guard"))
+    def mark_begun(self, query: str, batch: int, driver: Holder | None = None) -> None:
+        """Leave word that the batch began, for an audit that finds no record of it.
+
+        Raises `OwnedElsewhere` where another driver that lives has the guard in this query.
+        """
+        store = PlanStore(self._control, self._guard, query)
+        if driver is not None:
+            store.lease.claim(driver, f"guard {self._guard!r} of query {query}")
+        store.pin_to(batch, PinnedPlan(KEEP_ALL, "guard"))
 
     def leave_lesson(self, query: str, batch: int, partition: int, lessons: Iterable[Lesson]) -> None:
         """What a task has learned; a task that runs again replaces it."""

@@ -15,6 +15,7 @@ from headgate.settings import RETENTION_S
 from headgate.spark.guard_memory import GuardMemory
 from headgate.spark.guard_meter import GuardReport
 from headgate.spark.guard_task import COLD_BATCHES
+from headgate.store.bookkeeper import Bookkeeper
 from headgate.store.ledger import Ledger, Record
 from headgate.store.upkeep import Upkeep
 
@@ -47,6 +48,7 @@ class GuardRun:
         self.spec, self.query = spec, query
         self._memory = GuardMemory(spec.control, spec.name, spec.policy)
         self._ledger = Ledger(spec.control, spec.name, query)
+        self._books = Bookkeeper(self._ledger, f"guard {spec.name!r} of query {query}")
         self.upkeep = Upkeep.of_run(spec.control, spec.name, query)
         self._waits: deque[float] = deque(maxlen=_JUDGED)
         self._batches = 0
@@ -55,6 +57,11 @@ class GuardRun:
 
     def refresh(self) -> None:
         """A guard has no settings that change while it runs."""
+        self._books.retry()
+
+    def finish(self) -> None:
+        """The query is over."""
+        self._books.retry()
 
     def pass_over(self, batch: int) -> None:
         """A batch ended that had nothing for this guard."""
@@ -68,7 +75,7 @@ class GuardRun:
         self.last_batch = sample.batch_id
         record = self._record(report)
         try:
-            self._ledger.append(record)
+            self._books.add(record)
             self._memory.merge(self.query, sample.batch_id)
             if sample.arrived > 0:
                 self._batches += 1

@@ -37,6 +37,7 @@ from headgate.spark.guard_output import (
     results_in,
 )
 from headgate.store.folder import write_text
+from headgate.store.lease import Holder
 
 __all__ = ["COLD_BATCHES", "GuardTask"]
 
@@ -98,6 +99,8 @@ class GuardTask:
     streaming: bool
     #: Names this call of `guard`.
     call: str
+    #: The driver process that built the guard.
+    driver: Holder | None = None
     clock: Callable[[], float] = time.time
     stopwatch: Callable[[], float] = time.perf_counter
 
@@ -149,7 +152,7 @@ class _Work:
                 own = self._memory.queue(place.query, place.partition)
                 warm_run = self._memory.warm_run(place.query)
                 if task.streaming:
-                    self._memory.mark_begun(place.query, place.batch)
+                    self._memory.mark_begun(place.query, place.batch, task.driver)
         self._cold = task.streaming and (place.run is None or warm_run != place.run)
         self._costs = costs
         luck = mix64(task.seed + mix64((place.batch << 20) + place.partition))

@@ -50,6 +50,7 @@ from headgate.spark.loop import ControlLoop
 from headgate.spark.task_plan import TaskPlan
 from headgate.spark.worker_errors import said_by_spark
 from headgate.store.folder import check_gate_name, claim_json, open_control_folder, unclaim
+from headgate.store.lease import this_process
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
 
@@ -170,7 +171,7 @@ def join(
         by_content=rank == "content",
         places=places,
     )
-    plans = TaskPlan(str(folder), name, "", on_failure, settings.floor)
+    plans = TaskPlan(str(folder), name, "", on_failure, settings.floor, driver=this_process())
     joined = (
         packed.groupBy("place")
         .transformWithStateInPandas(

@@ -12,6 +12,7 @@ from headgate.joins.allowance import Allowance
 from headgate.plan import KEEP_ALL, Plan
 from headgate.settings import GateSettings
 from headgate.spark.join_meter import SHOWN_WINDOWS, JoinReport
+from headgate.store.bookkeeper import Bookkeeper
 from headgate.store.folder import read_json, write_json
 from headgate.store.ledger import Ledger, Record
 from headgate.store.plans import PlanStore
@@ -67,6 +68,7 @@ class JoinRun:
         self.spec, self.query = spec, query
         self._store = PlanStore(spec.control, spec.name, query)
         self._ledger = Ledger(spec.control, spec.name, query)
+        self._books = Bookkeeper(self._ledger, str(self))
         self.upkeep = Upkeep.of_run(spec.control, spec.name, query)
         self._learned = self._store.folder / "allowance.json"
         self.last_batch = self._ledger.last_batch()
@@ -89,6 +91,7 @@ class JoinRun:
 
     def refresh(self) -> None:
         """Take up settings that people changed; called between batches too."""
+        self._books.retry()
         settings = self._effective()
         if settings is None or settings == self.settings:
             return
@@ -99,7 +102,8 @@ class JoinRun:
 
     def _effective(self) -> GateSettings | None:
         try:
-            return SettingsFile(self.spec.control, self.spec.name).effective()
+            changes = SettingsFile(self.spec.control, self.spec.name).overrides()
+            return self.spec.settings.changed(changes)
         except (OSError, HeadgateError, ValueError) as error:
             log.warning("%s: settings cannot be read (%s)", self, error)
             return None
@@ -114,6 +118,10 @@ class JoinRun:
             self._store.publish(self.plan(), self.last_batch, urgent_s)
         except OSError as error:
             log.warning("%s: the plan cannot be written (%s)", self, error)
+
+    def finish(self) -> None:
+        """The query is over."""
+        self._books.retry()
 
     def pass_over(self, batch: int) -> None:
         """A batch ended that had nothing for this join."""
@@ -132,7 +140,7 @@ class JoinRun:
         self._publish()
         record = self._record(report)
         try:
-            self._ledger.append(record)
+            self._books.add(record)
             write_json(self._learned, self._allowance.snapshot(), lasting=False)
             self.upkeep.after(sample.batch_id, self.settings.retention_s)
         except OSError as error:

@@ -33,17 +33,23 @@ from headgate.errors import BadArgument
 from headgate.runtime import BatchReport, GateSpec
 from headgate.spark.batch_tallies import Tally
 from headgate.spark.guard_meter import guard_reports_in
+from headgate.spark.heartbeats import Heartbeats
 from headgate.spark.join_meter import join_reports_in
 from headgate.spark.meter import metric_names, reports_in
 from headgate.spark.passes import Passes
 from headgate.spark.results import ResultReport, ResultSpec, result_reports_in
 from headgate.spark.session import is_connect
 from headgate.spark.work import TaskTimes
-from headgate.store.plans import HEARTBEAT_S, PlanStore
+from headgate.store.plans import PlanStore
 
 __all__ = ["ControlLoop"]
 
 log = logging.getLogger("headgate")
+
+#: A loop that has not gone round for so long is stuck, and its gates must not be told that it lives.
+STUCK_S = 60.0
+#: So many batches in a row that a gate cannot handle, and it must fail open or closed.
+_TOO_MANY_FAULTS = 3
 
 Step = Callable[[], None]
 
@@ -61,6 +67,9 @@ class Run(Protocol):
 
     def refresh(self) -> None:
         """Look whether its settings have changed."""
+
+    def finish(self) -> None:
+        """Its query is over: write what could not be written before."""
 
 
 class Spec(Protocol):
@@ -123,10 +132,13 @@ class ControlLoop:
         self._over: deque[str] = deque(maxlen=1000)
         self._guard = threading.RLock()
         self._faults: dict[str, str] = {}
+        self._failed: dict[tuple[str, str], int] = {}
         self._ended = threading.Event()
+        self._went_round = time.monotonic()
         if not connect:
             spark.streams.addListener(_Listener(self))
         self._thread = threading.Thread(target=self._run, name="headgate-loop", daemon=True)
+        self._heartbeats = Heartbeats(self._going_round)
         self._thread.start()
         atexit.register(self._at_exit)
 
@@ -140,24 +152,39 @@ class ControlLoop:
                 cls._of_session[id(spark)] = held
             return held[1]
 
-    def register(self, spec: Spec) -> None:
-        """A gate was built: from now on its queries are steered."""
+    def register(self, spec: Spec, inside: str | None = None) -> None:
+        """A gate was built: from now on its queries are steered.
+
+        While a query runs behind a gate, only that query may change what the gate is (`inside`, from a
+        ``foreachBatch``): else a second gate of the name would take the first one's policy away.
+        """
         with self._guard:
             self._catch_up()  # forget queries that have ended
             before = self._specs.get(spec.name)
-            running = [k for k in self._runs if k[0] == spec.name]
-            if before is not None and running and before.control != spec.control:
+            running = [key for key in self._runs if key[0] == spec.name]
+            others = [query for _, query in running if query != inside]
+            if before is not None and others and before != spec:
                 raise BadArgument(
-                    f"gate {spec.name!r} is running with control={str(before.control)!r}: give this "
-                    "one another name, or stop the query first"
+                    f"gate {spec.name!r} is running in query {others[0]}, and is another one there "
+                    f"(control={str(before.control)!r}, or other settings, policy or columns): "
+                    "give this one another name, or stop that query first"
                 )
             self._specs[spec.name] = spec
             for key in running:
-                handled = self._runs[key].last_batch
-                self._runs[key] = spec.open(key[1])
-                self._runs[key].last_batch = handled
-            if not isinstance(spec, ResultSpec):
-                PlanStore(spec.control, spec.name, "-").beat()
+                if key[1] == inside:
+                    handled = self._runs[key].last_batch
+                    self._runs[key] = spec.open(key[1])
+                    self._runs[key].last_batch = handled
+            for query in self._queries:
+                self._steer(spec, query)
+
+    def _steer(self, spec: Spec, query: str) -> None:
+        if not isinstance(spec, ResultSpec):
+            self._heartbeats.steer(spec.control, spec.name, query)
+
+    def _going_round(self) -> bool:
+        """Whether the loop's thread is well: a heartbeat without it would keep old plans alive."""
+        return self._thread.is_alive() and time.monotonic() - self._went_round < STUCK_S
 
     def tally(self, gate: str, query: str, batch: int, tally: Tally) -> None:
         """A gate inside ``foreachBatch`` has counted a batch that Spark will report."""
@@ -188,6 +215,7 @@ class ControlLoop:
                 return
             self._queries[query] = handle
         for spec in self._specs.values():
+            self._steer(spec, query)
             if PlanStore(spec.control, spec.name, query).folder.is_dir():
                 self._runs[(spec.name, query)] = spec.open(query)
 
@@ -256,9 +284,20 @@ class ControlLoop:
         return found
 
     def _handle(self, spec: Spec, query: str, report: Any) -> None:
-        if (spec.name, query) not in self._runs:
-            self._runs[(spec.name, query)] = spec.open(query)
-        self._runs[(spec.name, query)].handle(report)
+        key = (spec.name, query)
+        if key in self._heartbeats.lost:
+            return  # another process steers it now, and keeps its books
+        if key not in self._runs:
+            self._runs[key] = spec.open(query)
+        try:
+            self._runs[key].handle(report)
+        except Exception:
+            self._failed[key] = self._failed.get(key, 0) + 1
+            if self._failed[key] == _TOO_MANY_FAULTS:
+                self._heartbeats.silence(*key)  # its workers fail open or closed from now on
+            raise
+        if self._failed.pop(key, 0) >= _TOO_MANY_FAULTS:
+            self._heartbeats.silence(*key, silent=False)
 
     def on_terminated(self, query: str, run: str | None = None) -> None:
         """The last word of a query that ended."""
@@ -273,19 +312,22 @@ class ControlLoop:
             self._passes.forget(str(handle.runId))
         self._seen.pop(query, None)
         for key in [k for k in self._runs if k[1] == query]:
-            del self._runs[key]
+            self._forget(key)
+        self._heartbeats.end(query)
+
+    def _forget(self, key: tuple[str, str]) -> None:
+        self._runs.pop(key).finish()
+        self._failed.pop(key, None)
 
     # The thread.
 
     def _run(self) -> None:
-        beaten = polled = 0.0
+        polled = 0.0
         while not self._ended.is_set():
+            self._went_round = time.monotonic()
             with contextlib.suppress(queue.Empty):
                 self._do("a report", self._steps.get(timeout=self._poll_s / 2))
             now = time.monotonic()
-            if now - beaten >= HEARTBEAT_S:
-                beaten = now
-                self._do("the heartbeat", self._beat)
             if now - polled >= self._poll_s:
                 polled = now
                 self._do("asking for progress", self._poll)
@@ -305,12 +347,6 @@ class ControlLoop:
                 log.warning("the control loop failed at %s and goes on: %s", what, text)
                 log.debug("details", exc_info=True)
 
-    def _beat(self) -> None:
-        for spec in self._specs.values():
-            if isinstance(spec, ResultSpec):
-                continue
-            self._do(f"the heartbeat of {spec.name!r}", PlanStore(spec.control, spec.name, "-").beat)
-
     def _poll(self) -> None:
         for run in self._runs.values():
             run.refresh()
@@ -318,6 +354,7 @@ class ControlLoop:
 
     def _work_off(self) -> None:
         while True:
+            self._went_round = time.monotonic()
             try:
                 step = self._steps.get_nowait()
             except queue.Empty:
@@ -343,7 +380,8 @@ class ControlLoop:
                 self.on_terminated(query)
         # One that was over before it was looked at, and whose reports came by the listener all the same.
         for key in [key for key in self._runs if key[1] not in active]:
-            del self._runs[key]
+            self._forget(key)
+            self._heartbeats.end(key[1])
 
     def _read_recent(self, query: str, handle: StreamingQuery) -> None:
         last = handle.lastProgress
@@ -355,3 +393,4 @@ class ControlLoop:
         self._ended.set()
         # The session may be gone already, and then there is nothing left to ask.
         self._do("the last reports", self.drain)
+        self._heartbeats.stop()

@@ -7,6 +7,7 @@ replayed batch meets the plan that it met before.
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from headgate.plan import KEEP_ALL, Plan
 from headgate.spark.task_plan import TaskPlan, batch_of_task
 from headgate.store.folder import claim_json, read_json, unclaim
+from headgate.store.lease import Holder
 
 __all__ = ["FORMAT", "PlanSource"]
 
@@ -67,6 +69,7 @@ class PlanReader(DataSourceReader):
         lookup = TaskPlan(
             given["control"], given["gate"], given["shape"], given["on_failure"],
             float(given["floor"]), given.get("on_reshape", "refuse"),
+            Holder.from_json(json.loads(given.get("driver", "null"))),
         )  # fmt: skip
         return lookup.of(*running)
 

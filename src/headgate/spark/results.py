@@ -91,3 +91,6 @@ class ResultRun:
 
     def refresh(self) -> None:
         """There are no settings."""
+
+    def finish(self) -> None:
+        """There is nothing to write."""

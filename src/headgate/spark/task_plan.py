@@ -7,12 +7,16 @@ from pathlib import Path
 
 from pyspark import TaskContext
 
-from headgate.errors import ShapeChanged
+from headgate.errors import OwnedElsewhere, ShapeChanged
 from headgate.plan import KEEP_ALL, Plan
+from headgate.store.lease import Holder, Watch
 from headgate.store.plans import PinnedPlan, PlanStore
 from headgate.store.shape_files import difference
 
 __all__ = ["TaskPlan", "batch_of_task"]
+
+#: What this worker process has seen of the drivers' heartbeats; another worker begins anew.
+_WATCH = Watch()
 
 
 def batch_of_task() -> tuple[str, int] | None:
@@ -23,12 +27,18 @@ def batch_of_task() -> tuple[str, int] | None:
     return None if query is None or batch is None else (query, int(batch))
 
 
+def _run_of_task() -> str:
+    """The run of the query: Spark names the jobs of a stream by it."""
+    context = TaskContext.get()
+    return (context.getLocalProperty("spark.jobGroup.id") if context else None) or ""
+
+
 @dataclass(frozen=True)
 class TaskPlan:
     """Where a gate's plans are, and what holds when they cannot be had.
 
-    A lost folder never lets a query die; a batch that would be judged by other means than it began with
-    does (`ShapeChanged`).
+    A lost folder never lets a query die. What does is a batch that would be judged by other means than
+    it began with (`ShapeChanged`), and a second driver of one query (`OwnedElsewhere`).
     """
 
     control: str
@@ -38,6 +48,8 @@ class TaskPlan:
     floor: float
     #: What to do with a batch that began under another shape: "refuse" or "accept".
     on_reshape: str = "refuse"
+    #: The driver process that built the gate.
+    driver: Holder | None = None
 
     def of(self, query: str, batch: int) -> Plan:
         """The plan of this batch, from now on and for every attempt."""
@@ -45,12 +57,23 @@ class TaskPlan:
 
     def pin(self, query: str, batch: int) -> PinnedPlan:
         """The same, with why it is this batch's."""
+        store = PlanStore(Path(self.control), self.gate, query, watch=_WATCH)
+        me = None if self.driver is None else replace(self.driver, run=_run_of_task())
         try:
-            store = PlanStore(Path(self.control), self.gate, query)
-            found = store.pin(batch, self.fallback, self.shape)
+            found = store.pin(batch, self.fallback, self.shape, me)
+        except OwnedElsewhere:
+            raise
         except Exception:  # whatever is wrong with the folder, the query goes on
-            return self.fallback()
+            return self._without_plan(store, batch)
         return self._of_this_shape(found, query, batch)
+
+    def _without_plan(self, store: PlanStore, batch: int) -> PinnedPlan:
+        """The plan cannot be had; where a pin still can, a replay meets the same again."""
+        chosen = replace(self.fallback(), shape=self.shape)
+        try:
+            return store.pin_to(batch, chosen)
+        except Exception:
+            return chosen
 
     def _of_this_shape(self, found: PinnedPlan, query: str, batch: int) -> PinnedPlan:
         """The pin, unless this gate would judge the batch's rows by other means than it began with.

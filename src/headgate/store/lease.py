@@ -140,25 +140,36 @@ class Lease:
         except ValueError:
             return None
 
-    def silent_s(self) -> float:
-        """Seconds for which its holder has been seen to say nothing."""
+    def alive(self) -> bool:
+        """Whether somebody has it, and has not been silent for too long, as far as was seen here."""
         holder = self.holder()
-        return 0.0 if holder is None else self._watch.silent_s(str(self._path), holder)
+        if holder is None or holder.released:
+            return False
+        return self._watch.silent_s(str(self._path), holder) < GONE_S
+
+    def age_s(self, clock: Callable[[], float] = time.time) -> float | None:
+        """Seconds since the last beat, for people: by the file's time and a clock that may differ."""
+        try:
+            return max(0.0, clock() - self._path.stat().st_mtime)
+        except OSError:
+            return None
 
     def beat(self, me: Holder) -> bool:
         """Say that `me` lives; False where somebody else has the lease now."""
         holder = self.holder()
         if holder is not None and holder.owner != me.owner and not self._free(holder):
             return False
-        count = holder.beat + 1 if holder is not None and holder.owner == me.owner else 0
-        write_json(self._path, asdict(replace(me, beat=count, released=False)))
+        count, run = 0, me.run
+        if holder is not None and holder.owner == me.owner:
+            count, run = holder.beat + 1, me.run or holder.run
+        self._write(replace(me, beat=count, run=run, released=False))
         return True
 
     def release(self, me: Holder) -> None:
         """Give it back, if it is ours: the next one need not wait."""
         holder = self.holder()
         if holder is not None and holder.owner == me.owner:
-            write_json(self._path, asdict(replace(holder, released=True)))
+            self._write(replace(holder, released=True))
 
     def claim(self, me: Holder, what: str) -> None:
         """Make sure that `me` has it: at once where it is free or ours, else once its holder is gone.
@@ -182,7 +193,12 @@ class Lease:
             if self._clock() - began >= GONE_S:
                 break
             self._sleep(_LOOK_S)
-        write_json(self._path, asdict(me))
+        self._write(me)
+
+    def _write(self, holder: Holder) -> None:
+        write_json(
+            self._path, asdict(holder), lasting=False
+        )  # written again and again: no disk is waited for
 
     @staticmethod
     def _free(holder: Holder) -> bool:

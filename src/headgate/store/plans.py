@@ -14,13 +14,12 @@ from typing import Any
 from headgate.errors import SnapshotError
 from headgate.plan import KEEP_ALL, Plan
 from headgate.store.folder import claim_json, read_json, unclaim, write_json
+from headgate.store.lease import Holder, Lease, Watch, this_process
 
-__all__ = ["HEARTBEAT_S", "LOOP_GONE_S", "PinnedPlan", "PlanStore"]
+__all__ = ["PinnedPlan", "PlanStore"]
 
-#: The control loop says every so often that it is alive.
-HEARTBEAT_S = 2.0
-#: After so long without a word the loop is taken for gone, and the gate fails open or closed.
-LOOP_GONE_S = 20.0
+#: A loop whose plan is so many batches old is taken for gone, whatever its heartbeat says.
+BEHIND = 100
 #: How long a batch waits for the plan that its predecessor's report is about to bring.
 PLAN_WAIT_S = 0.15
 _WAIT_STEP_S = 0.01
@@ -62,16 +61,20 @@ class PlanStore:
         query: str,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
+        watch: Watch | None = None,
     ) -> None:
         self._control, self._gate, self._query = control, gate, query
         self._gate_folder = control / "gates" / gate
         self.folder = self._gate_folder / "queries" / query
         self._clock, self._sleep = clock, sleep
+        self.lease = Lease(self.folder, watch, clock, sleep)
         #: The latest batch that was ever handled; known when something is published.
         self._handled: int | None = None
 
-    def publish(self, plan: Plan, after: int = -1, urgent_s: float | None = None) -> None:
-        """Let this plan hold for every batch not pinned yet.
+    def publish(
+        self, plan: Plan, after: int = -1, urgent_s: float | None = None, origin: str = "plan"
+    ) -> None:
+        """Let this plan hold for every batch not pinned yet; `origin` says why it is this one.
 
         `after` is the last batch that it knows of; if the batch after that one lasts longer than
         `urgent_s`, the next plan is worth waiting for. The file says besides which batch was the
@@ -85,6 +88,8 @@ class PlanStore:
             "plan": plan.to_json(),
             "after": after,
             "handled": self._handled,
+            "origin": origin,
+            "owner": this_process().owner,
             "urgent_s": urgent_s,
             "at": self._clock(),
         }
@@ -115,7 +120,7 @@ class PlanStore:
         value = self._published()
         return None if value is None else Plan.from_json(value["plan"])
 
-    def _await_plan(self, batch: int) -> Plan | None:
+    def _await_plan(self, batch: int) -> PinnedPlan | None:
         """The plan that holds, after a short wait if the report of the batch before is on its way.
 
         Batches that follow each other without a pause race the loop: Spark reports the end of one
@@ -128,26 +133,31 @@ class PlanStore:
             self._sleep(_WAIT_STEP_S)
             waited += _WAIT_STEP_S
             value = self._published()
-        return None if value is None else Plan.from_json(value["plan"])
+        if value is None:
+            return None
+        return PinnedPlan(Plan.from_json(value["plan"]), str(value.get("origin", "plan")))
 
     def _worth_waiting(self, value: dict[str, Any], batch: int) -> bool:
         urgent = value["urgent_s"]
         one_behind = value["after"] == batch - 2 and batch > 1
         return one_behind and urgent is not None and self._clock() - value["at"] >= urgent
 
-    def heartbeat_age(self) -> float | None:
-        """Seconds since the control loop last said that it is alive; None if it never did."""
-        value = read_json(self._gate_folder / "heartbeat.json")
-        return None if value is None else self._clock() - float(value["at"])
-
     def beat(self) -> None:
-        """Say that the control loop is alive."""
-        write_json(self._gate_folder / "heartbeat.json", {"at": self._clock()})
+        """Say that this process steers the gate in this query, and lives."""
+        self.lease.beat(this_process())
 
-    def loop_alive(self) -> bool:
-        """Whether the control loop said so lately."""
-        age = self.heartbeat_age()
-        return age is not None and age < LOOP_GONE_S
+    def loop_alive(self, batch: int, me: Holder | None = None) -> bool:
+        """Whether somebody steers: by what it writes, and by nobody's clock but this process's own.
+
+        Two signs that it does not: a heartbeat that this process has seen stand still, and a plan that
+        is many batches old though its loop is the one that is to steer this batch.
+        """
+        if not self.lease.alive():
+            return False
+        value = self._published()
+        if value is None or me is None or value.get("owner") != me.owner:
+            return True
+        return int(value["after"]) < 0 or batch - int(value["after"]) <= BEHIND
 
     def _pin_path(self, batch: int) -> Path:
         return self.folder / "pins" / f"{batch:012d}.json"
@@ -161,32 +171,37 @@ class PlanStore:
         return None if value is None else PinnedPlan.from_json(value)
 
     def pin(
-        self, batch: int, fallback: PinnedPlan | Callable[[], PinnedPlan], shape: str = ""
+        self,
+        batch: int,
+        fallback: PinnedPlan | Callable[[], PinnedPlan],
+        shape: str = "",
+        me: Holder | None = None,
     ) -> PinnedPlan:
         """This batch's plan: the one it had before, else the one that holds now, from now on.
 
-        `fallback` is for a loop that is gone: a plan, or what makes one only then. Raises OSError
-        where the folder cannot be used.
+        `fallback` is for a loop that is gone: a plan, or what makes one only then. `me` is the driver
+        that the batch runs for. Raises OSError where the folder cannot be used, and `OwnedElsewhere`
+        where another driver that lives has the gate in this query.
         """
+        if me is not None:
+            self.lease.claim(me, f"gate {self._gate!r} of query {self._query}")
         before = self.pinned(batch)
         if before is not None:
             return before
         met, lost = self._met_before(batch)
         if met is not None:
             return self._claim(batch, met)
-        if not self.loop_alive():
+        if not self.loop_alive(batch, me):
             chosen = fallback() if callable(fallback) else fallback
         else:
-            plan = self._await_plan(batch)
-            origin = "plan"
-            if plan is None:
-                opening = read_json(self._gate_folder / "opening.json")
-                plan = KEEP_ALL if opening is None else Plan.from_json(opening["plan"])
-                origin = "start"
-            chosen = PinnedPlan(plan, origin)
+            chosen = self._await_plan(batch) or self._opening()
         return self._claim(
             batch, replace(chosen, shape=shape, origin="lost-plan" if lost else chosen.origin)
         )
+
+    def _opening(self) -> PinnedPlan:
+        value = read_json(self._gate_folder / "opening.json")
+        return PinnedPlan(KEEP_ALL if value is None else Plan.from_json(value["plan"]), "start")
 
     def _claim(self, batch: int, pin: PinnedPlan) -> PinnedPlan:
         return PinnedPlan.from_json(claim_json(self._pin_path(batch), pin.to_json()))
@@ -207,10 +222,9 @@ class PlanStore:
             return None, True
         return PinnedPlan(record.plan, record.origin, record.shape), False
 
-    def pin_to(self, batch: int, pin: PinnedPlan) -> None:
-        """Pin exactly this, unless the batch has a pin."""
-        if self.pinned(batch) is None:
-            claim_json(self._pin_path(batch), pin.to_json())
+    def pin_to(self, batch: int, pin: PinnedPlan) -> PinnedPlan:
+        """Pin exactly this, unless the batch has a pin; the pin that it has."""
+        return self.pinned(batch) or self._claim(batch, pin)
 
     def repin(self, batch: int, pin: PinnedPlan) -> None:
         """Pin this in the place of what the batch had: a person accepted that it is judged anew."""
