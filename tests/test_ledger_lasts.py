@@ -357,3 +357,14 @@ def test_an_audit_of_a_span_reads_that_span(long: Path, read: list[int]) -> None
     (verdict,) = audit(long, first=100_100, last=100_199)
     assert (verdict.batches, verdict.arrived, verdict.complete) == (100, 100_000, True)
     assert set(read) == {20, 59}
+
+
+def test_bytes_that_a_loss_of_power_left_cost_no_other_record(control: Path) -> None:
+    found = filled(control, 5)
+    path = next(control.rglob("*.jsonl"))
+    path.write_bytes(path.read_bytes() + b"\x00" * 300 + b"\xff\xfe")
+    found.append(record(5))
+    assert [r.batch for r in found.lines()] == list(range(6))
+    assert found.last() == record(5)
+    assert found.totals().all.batches == 6
+    assert found.settled({4, 5, 6}) == {4, 5}

@@ -43,8 +43,8 @@ _GATE = "rides"
 
 
 def run(*, quick: bool) -> dict[str, Any]:
-    """24,000 batches and ten million records; a sixth, and 300,000, if it must be quick."""
-    batches, segment, records = (4_000, 40, 300_000) if quick else (24_000, 120, 10_000_000)
+    """12,000 batches and ten million records; a third, and 300,000, if it must be quick."""
+    batches, segment, records = (4_000, 40, 300_000) if quick else (12_000, 60, 10_000_000)
     with tempfile.TemporaryDirectory(prefix="headgate-year-") as scratch:
         moments = year(Path(scratch) / "year", batches, segment)
         asked = ask(Path(scratch), 10_000, records)

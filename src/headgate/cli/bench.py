@@ -151,5 +151,5 @@ _benchmark(
     "What a year of batches does to the control folder, and what a long ledger costs.",
     "",
     module="store_year",
-    takes="10 minutes; quick: 1.",
+    takes="5 minutes; quick: 1.",
 )

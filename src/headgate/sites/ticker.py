@@ -329,7 +329,7 @@ class Ticker:
         status = self.status()
         with self._lock:
             learned = self._shares.snapshot()
-        write_json(self._folder / "status.json", status | {"learned": learned})
+        write_json(self._folder / "status.json", status | {"learned": learned}, lasting=False)
         self._history.add(status)
 
     def _restore(self) -> None:

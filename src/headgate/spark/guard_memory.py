@@ -82,7 +82,7 @@ class GuardMemory:
         rows = [[str(key), runs, mean] for key, runs, mean in lessons]
         if rows:
             path = self._folder / "lessons" / query / f"{batch:012d}-{partition}.json"
-            write_json(path, {"v": _VERSION, "lessons": rows})
+            write_json(path, {"v": _VERSION, "lessons": rows}, lasting=False)
         mine = [p for _, p in self._lessons(query) if p.stem.endswith(f"-{partition}")]
         for old in mine[:-_MOST_LESSONS]:
             old.unlink(missing_ok=True)
@@ -98,7 +98,7 @@ class GuardMemory:
     def keep_queue(self, query: str, partition: int, state: dict[str, Any]) -> None:
         """Remember it."""
         value = {"v": _VERSION, "policy": repr(self._policy), "state": state}
-        write_json(self._queue_path(query, partition), value)
+        write_json(self._queue_path(query, partition), value, lasting=False)
 
     # The driver.
 

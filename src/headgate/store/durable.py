@@ -48,22 +48,20 @@ def make_folder(folder: Path) -> None:
         make_folder(folder.parent)
         make_folder(folder)
         return
-    if _shared(folder.parent):
-        os.chmod(folder, _FOLDER | (os.stat(folder).st_mode & stat.S_ISGID))
+    with contextlib.suppress(OSError):  # not every file system knows permissions
+        if _shared(folder.parent):
+            os.chmod(folder, _FOLDER | (os.stat(folder).st_mode & stat.S_ISGID))
     sync_folder(folder.parent)
 
 
 def open_private(path: Path, flags: int) -> int:
     """A handle of the file; if this makes it, others can neither read nor write it."""
     handle = os.open(path, flags | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), _FILE)
-    try:
+    with contextlib.suppress(OSError):
         found = os.fstat(handle)
         mine = found.st_uid == os.geteuid() and found.st_size == 0
         if mine and not found.st_mode & stat.S_IWGRP and _shared(path.parent):
             os.fchmod(handle, _FILE)
-    except BaseException:
-        os.close(handle)
-        raise
     return handle
 
 

@@ -298,6 +298,7 @@ def _batch_in(line: bytes) -> int | None:
 
 def _record_in(line: bytes) -> Record | None:
     try:
-        return Record.from_json(json.loads(line))
-    except json.JSONDecodeError:
+        value = json.loads(line)
+    except ValueError:  # torn
         return None
+    return Record.from_json(value)
