@@ -79,7 +79,7 @@ class Passes:
         return found
 
     def cut_short(self, run: str, query: StreamingQuery | None, metric: str) -> bool | None:
-        """Whether a limit stands behind this metric in the query's plan; None if that is not to be had."""
+        """Whether a limit stands behind this metric in the query's plan; None if nobody can tell."""
         if run not in self._plans and query is not None:
             with contextlib.suppress(Exception):
                 text = str(query._jsq.explainInternal(False))
