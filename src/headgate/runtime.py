@@ -55,6 +55,8 @@ class GateSpec:
     measures_work: bool = False
     #: How the rows that arrive relate to those that the source hands out (`headgate.witness`).
     relation: str = UNKNOWN
+    #: Limits in front of the gate.
+    limits: int = 0
 
     def complete(self, report: BatchReport, reports: Mapping[str, Any]) -> BatchReport:
         """The report with what the gate of the other stream says, in front of a join."""
@@ -335,9 +337,12 @@ class GateRun:
     def _examined(self, report: BatchReport) -> tuple[str, str]:
         """Who confirms the batch's counts, and what speaks against them."""
         confirmed_by, doubt = "", ""
-        if report.witness is not None:
+        witness = report.witness
+        if witness is not None:
+            if witness.cut_short is None:
+                witness = replace(witness, cut_short=witness.limits > self.spec.limits)
             plan = self._plan_of(report)[0]
-            confirmed_by, doubt = cross_examine(report.sample, plan, self.spec.relation, report.witness)
+            confirmed_by, doubt = cross_examine(report.sample, plan, self.spec.relation, witness)
         return confirmed_by, doubt or self._unlike_before(report)
 
     def _unlike_before(self, report: BatchReport) -> str:

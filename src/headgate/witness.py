@@ -36,8 +36,11 @@ class Witness:
     rereads: bool = False
     #: Where it may: whether the last pass read as much as any other; None where nobody can tell.
     whole: bool | None = None
-    #: Whether something behind the gate (a limit) ends the reading before the batch is over.
-    cut_short: bool = False
+    #: Whether something behind the gate (a limit) ends the reading before the batch is over; None where
+    #: the query's plan is not to be had.
+    cut_short: bool | None = None
+    #: Limits anywhere in the query.
+    limits: int = 0
 
 
 def cross_examine(sample: LoadSample, plan: Plan, relation: str, witness: Witness) -> tuple[str, str]:

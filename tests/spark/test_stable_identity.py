@@ -17,25 +17,24 @@ from headgate.spark.loop import ControlLoop
 SCHEMA = "id bigint, route string"
 
 
-@F.udf("int", useArrow=False)
-def _any_number(x: Any) -> int:
-    return 4
+def _any_number() -> Any:
+    return F.udf(lambda x: 4, "int").asNondeterministic()
 
 
+#: Made when a session is there.
 CHANGING = {
-    "uuid": F.expr("uuid()"),
-    "rand": F.rand(),
-    "seeded": F.rand(7),
-    "randn": F.randn(),
-    "counter": F.monotonically_increasing_id(),
-    "now": F.current_timestamp(),
-    "today": F.current_date(),
-    "local": F.localtimestamp(),
-    "epoch": F.expr("unix_timestamp()"),
-    "inside": F.concat(F.col("route"), F.date_format(F.expr("now()"), "HH")),
-    "shuffled": F.shuffle(F.array(F.lit(1), F.lit(2))),
-    "partition": F.spark_partition_id(),
-    "udf": _any_number.asNondeterministic()(F.col("id")),
+    "uuid": lambda: F.expr("uuid()"),
+    "seeded": lambda: F.rand(7),
+    "randn": lambda: F.randn(),
+    "counter": lambda: F.monotonically_increasing_id(),
+    "now": lambda: F.current_timestamp(),
+    "today": lambda: F.current_date(),
+    "local": lambda: F.localtimestamp(),
+    "epoch": lambda: F.expr("unix_timestamp()"),
+    "inside": lambda: F.concat(F.col("route"), F.date_format(F.expr("now()"), "HH")),
+    "shuffled": lambda: F.shuffle(F.array(F.lit(1), F.lit(2))),
+    "partition": lambda: F.spark_partition_id(),
+    "udf": lambda: _any_number()(F.col("id")),
 }
 
 
@@ -43,7 +42,7 @@ CHANGING = {
 def test_a_column_that_changes_is_refused_as_part_of_the_identity(
     file_stream, control: Path, name: str
 ) -> None:
-    frame = file_stream(SCHEMA).frame().withColumn("odd", CHANGING[name])
+    frame = file_stream(SCHEMA).frame().withColumn("odd", CHANGING[name]())
     with pytest.raises(
         hg.BadArgument, match=r"the column `odd` is made by .*give identity=, the columns"
     ):

@@ -208,13 +208,13 @@ def test_what_stands_between_source_and_gate(spark, file_stream) -> None:
     assert relation_to_source(frame.join(spark.range(3), "id")) == "unknown"
 
 
-def test_a_batch_without_gate_is_missed(spark, file_stream, run_all, control: Path) -> None:
+def test_a_batch_without_gate_is_missed(file_stream, each_batch, control: Path) -> None:
     stream = file_stream(SCHEMA)
     gate = hg.gate("out", rate=0.5, control=control)
     for turn in range(3):
         stream.add(_rows(turn * N, 50))
         frame = stream.frame() if turn == 1 else stream.frame().transform(gate)
-        run_all(frame.select("id"))
+        each_batch(frame, lambda frame, batch: _write(frame))
     assert [r.batch for r in records(control, "out")] == [0, 2]
     found = audit(control)[0]
     assert (found.missing, found.verdict) == ([1], "missing")

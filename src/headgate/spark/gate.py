@@ -41,7 +41,7 @@ from headgate.spark.identity import (
     row_hash,
     seed_of,
 )
-from headgate.spark.lineage import relation_to_source, require_stable
+from headgate.spark.lineage import limits_in, relation_to_source, require_stable
 from headgate.spark.loop import ControlLoop
 from headgate.spark.meter import before_gate, behind_draw, behind_gate, concept_name, metric_names
 from headgate.spark.plan_source import FORMAT, PlanSource
@@ -294,6 +294,7 @@ class Gate:
             limit=read_limit(frame) if frame.isStreaming else None,
             measures_work=self.sic is not None,
             relation=relation_to_source(frame),
+            limits=limits_in(frame),
         )
         self._publish_opening(spec)
         if frame.isStreaming:

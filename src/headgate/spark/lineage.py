@@ -20,7 +20,7 @@ from headgate.witness import AT_MOST, EQUAL, UNKNOWN
 
 log = logging.getLogger("headgate")
 
-__all__ = ["relation_to_source", "require_stable"]
+__all__ = ["limits_in", "relation_to_source", "require_stable"]
 
 #: Operators that hand on every row, and such as drop some; any other may do anything.
 _SAME = {
@@ -66,6 +66,16 @@ def relation_to_source(frame: DataFrame) -> str:
     if any(name not in _SAME and name not in _FEWER for name in between):
         return UNKNOWN
     return AT_MOST if any(name in _FEWER for name in between) else EQUAL
+
+
+def limits_in(frame: DataFrame) -> int:
+    """Limits in front of the gate."""
+    try:
+        if is_connect(frame.sparkSession):
+            return sum("GlobalLimit" in line for line in _text_of(frame))
+        return str(_analysed(frame).toString()).count("GlobalLimit")
+    except Exception:  # another Spark inside
+        return 0
 
 
 def _analysed(frame: DataFrame) -> Any:

@@ -270,8 +270,10 @@ class ControlLoop:
             witness = report.witness
             if witness.rereads:
                 witness = replace(witness, whole=self._passes.whole(run, batch, witness.handed_out))
-            cut = self._passes.cut_short(run, self._queries.get(query), metric_names(name)[0])
-            reports[name] = replace(report, witness=replace(witness, cut_short=cut))
+            if witness.limits:
+                cut = self._passes.cut_short(run, self._queries.get(query), metric_names(name)[0])
+                witness = replace(witness, cut_short=cut)
+            reports[name] = replace(report, witness=witness)
 
     def _tallied(self, query: str, batch: int, progress: dict[str, Any]) -> dict[str, Any]:
         """The reports of gates inside ``foreachBatch``; a replayed batch was tallied again."""

@@ -194,11 +194,14 @@ def witness_in(progress: Mapping[str, Any]) -> Witness:
     sources = progress.get("sources") or []
     sink = str((progress.get("sink") or {}).get("description", ""))
     rereads = not _ONCE.search(sink)
+    operators = progress.get("stateOperators") or []
+    limits = sum(str(o.get("operatorName", "")).lower().endswith("limit") for o in operators)
     if len(sources) != 1:
-        return Witness(rereads=rereads)
+        return Witness(rereads=rereads, limits=limits)
     (source,) = sources
     given = source.get("numInputRows", progress.get("numInputRows"))
-    return Witness(None if given is None else int(given), rows_between(source), rereads)
+    handed_out = None if given is None else int(given)
+    return Witness(handed_out, rows_between(source), rereads, limits=limits)
 
 
 def finite(values: Mapping[str, Any], name: str) -> float:

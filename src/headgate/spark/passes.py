@@ -78,14 +78,14 @@ class Passes:
                         found.setdefault((root, kind), []).append(int(records))
         return found
 
-    def cut_short(self, run: str, query: StreamingQuery | None, metric: str) -> bool:
-        """Whether a limit stands behind this metric in the query's plan; looked up once a run."""
+    def cut_short(self, run: str, query: StreamingQuery | None, metric: str) -> bool | None:
+        """Whether a limit stands behind this metric in the query's plan; None if nobody can tell."""
         if run not in self._plans and query is not None:
             with contextlib.suppress(Exception):
                 text = str(query._jsq.explainInternal(False))
                 if metric in text:  # else no batch has been planned yet
                     self._plans[run] = text
-        return cuts_short(self._plans.get(run, ""), metric)
+        return cuts_short(self._plans[run], metric) if run in self._plans else None
 
     def forget(self, run: str) -> None:
         """The run is over."""
