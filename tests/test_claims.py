@@ -171,7 +171,7 @@ def test_verify_reports_a_pin_that_was_cut_off_and_goes_on(control: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "name", ["gate.json", "overrides.json", "heartbeat.json", "queries/q/plan.json"]
+    "name", ["gate.json", "overrides.json", "queries/q/lease.json", "queries/q/plan.json"]
 )
 def test_status_and_verify_outlive_every_file_that_was_cut_off(control: Path, name: str) -> None:
     _books(control)
@@ -180,7 +180,7 @@ def test_status_and_verify_outlive_every_file_that_was_cut_off(control: Path, na
         result = CliRunner().invoke(main, [*command, str(control)])
         assert result.exit_code == 0, (command, result.output, result.exception)
     shown = CliRunner().invoke(main, ["status", str(control)]).output
-    assert "cannot be read" in shown or name in ("heartbeat.json", "queries/q/plan.json")
+    assert "cannot be read" in shown or name in ("queries/q/lease.json", "queries/q/plan.json")
 
 
 def test_a_plan_that_was_cut_off_is_no_plan_and_the_next_one_is_taken(control: Path) -> None:

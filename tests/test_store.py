@@ -22,8 +22,9 @@ from headgate.store.folder import (
     used_control_folder,
     write_json,
 )
+from headgate.store.lease import BEAT_S, GONE_S
 from headgate.store.ledger import Ledger, Record, gates_in, queries_of
-from headgate.store.plans import HEARTBEAT_S, KEPT_PINS, LOOP_GONE_S, PinnedPlan, PlanStore
+from headgate.store.plans import KEPT_PINS, PinnedPlan, PlanStore
 from headgate.store.settings_file import SettingsFile
 from headgate.testing.clock import ManualClock
 
@@ -74,7 +75,7 @@ def test_a_replayed_batch_meets_the_plan_it_met_before(store: PlanStore, clock: 
     store.publish(Plan(0.25, {3: 1.0}))
     first = store.pin(4, OPEN)
     store.publish(Plan(0.9))
-    clock.sleep(10 * LOOP_GONE_S)  # the loop is gone by the time of the replay
+    clock.sleep(10 * GONE_S)  # the loop is gone by the time of the replay
     assert store.pin(4, OPEN) == first == PinnedPlan(Plan(0.25, {3: 1.0}), "plan")
 
 
@@ -86,9 +87,9 @@ def test_a_loop_that_is_gone_means_the_fallback_and_a_word_from_it_ends_that(
     assert store.pin(0, closed) == closed  # never heard of
     store.beat()
     assert store.pin(1, closed).origin == "plan"
-    clock.sleep(LOOP_GONE_S - HEARTBEAT_S)
+    clock.sleep(GONE_S - BEAT_S)
     assert store.pin(2, closed).origin == "plan"
-    clock.sleep(HEARTBEAT_S)
+    clock.sleep(BEAT_S)
     assert store.pin(3, closed) == closed
     store.beat()
     assert store.pin(4, closed).origin == "plan"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -157,8 +158,11 @@ def test_status_shows_a_guard_and_set_refuses_it(guarded, control: Path) -> None
     assert shown.exit_code == 0, shown.output
     (gate,) = json.loads(shown.stdout)["gates"]
     assert (gate["kind"], gate["mode"], gate["target_s"]) == ("guard", "balanced", 1.0)
-    heartbeat = control / "gates" / "g" / "heartbeat.json"
-    heartbeat.write_text(json.dumps({"at": time.time() - 3600}))
+    text = CliRunner().invoke(main, ["status", str(control)])
+    assert "no query is running" in text.output, text.output
+    (lease,) = (control / "gates" / "g" / "queries").glob("*/lease.json")
+    lease.write_text(json.dumps({**json.loads(lease.read_text()), "released": False}))
+    os.utime(lease, (time.time() - 3600,) * 2)
     text = CliRunner().invoke(main, ["status", str(control)])
     assert "no driver is steering it" in text.output, text.output
     assert "guard g" in CliRunner().invoke(main, ["ledger", "show", str(control)]).output

@@ -15,7 +15,6 @@ from headgate.plan import Plan
 from headgate.settings import GateSettings
 from headgate.spark.loop import ControlLoop
 from headgate.store.audit import audit
-from headgate.store.folder import write_json
 from headgate.store.ledger import queries_of
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
@@ -129,7 +128,6 @@ def test_a_loop_that_is_gone_fails_as_chosen(tmp_path: Path) -> None:
 
     opened = TaskPlan(str(tmp_path), "g", "", "open", 0.2).fallback()
     closed = TaskPlan(str(tmp_path), "g", "", "closed", 0.2).fallback()
-    write_json(tmp_path / "gates" / "g" / "heartbeat.json", {"at": time.time() - 3600})
     assert store.pin(1, opened).plan == Plan(1.0)
     assert store.pin(2, closed).plan == Plan(0.2)
     store.beat()
