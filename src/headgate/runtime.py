@@ -407,7 +407,7 @@ class GateRun:
             mode=self.settings.mode,
             would_shed=would_shed,
             state="fault" if self._fault else self._budget.state,
-            why="; ".join(filter(None, (remark, self._budget.why))),
+            why="; ".join(filter(None, (remark, self._note_of(sample.batch_id), self._budget.why))),
             started_at=sample.started_at,
             duration_s=sample.duration_s,
             parts_ms=dict(report.parts_ms),
@@ -419,6 +419,14 @@ class GateRun:
             fingerprint=report.fingerprint,
             handed_out=None if report.witness is None else report.witness.handed_out,
         )
+
+    def _note_of(self, batch: int) -> str:
+        """What the batch's pin says besides its plan."""
+        try:
+            pinned = self._store.pinned(batch)
+        except (OSError, ValueError):
+            return ""
+        return "" if pinned is None else pinned.note
 
     def _would_shed(self) -> int:
         """In monitor mode: the rows that the plan would have shed."""

@@ -171,14 +171,15 @@ class Lease:
         if holder is not None and holder.owner == me.owner:
             self._write(replace(holder, released=True))
 
-    def claim(self, me: Holder, what: str) -> None:
+    def claim(self, me: Holder, what: str) -> bool:
         """Make sure that `me` has it: at once where it is free or ours, else once its holder is gone.
 
-        Raises `OwnedElsewhere` where the holder lives; that is known as soon as its count moves.
+        True where it was taken from one that ended without giving it back. Raises `OwnedElsewhere` where
+        the holder lives; that is known as soon as its count moves.
         """
         first = self.holder()
         if first is not None and first.owner == me.owner and not first.released:
-            return
+            return False
         began = self._clock()
         while True:
             holder = self.holder()
@@ -194,6 +195,7 @@ class Lease:
                 break
             self._sleep(_LOOK_S)
         self._write(me)
+        return first is not None and first.owner != me.owner and not first.released
 
     def _write(self, holder: Holder) -> None:
         write_json(

@@ -20,6 +20,12 @@ __all__ = ["PinnedPlan", "PlanStore"]
 
 #: A loop whose plan is so many batches old is taken for gone, whatever its heartbeat says.
 BEHIND = 100
+#: A batch is pinned before its rows are judged, so one without a pin has judged none; unless its pin
+#: could not be written.
+_AFTER_A_CRASH = (
+    "the run before ended without a word and left no pin of this batch: if it ran before, its plan "
+    "could not be written then, and is not known"
+)
 #: How long a batch waits for the plan that its predecessor's report is about to bring.
 PLAN_WAIT_S = 0.15
 _WAIT_STEP_S = 0.01
@@ -38,17 +44,25 @@ class PinnedPlan:
     origin: str
     #: The digest of the `GateShape` that the batch met when it first ran.
     shape: str = ""
+    #: What cannot be known of the batch, for the ledger.
+    note: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
-        return {"plan": self.plan.to_json(), "origin": self.origin, "shape": self.shape}
+        value = {"plan": self.plan.to_json(), "origin": self.origin, "shape": self.shape}
+        return {**value, "note": self.note} if self.note else value
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> PinnedPlan:
         """What `to_json` wrote."""
         if not (isinstance(value, dict) and {"plan", "origin"} <= value.keys()):
             raise SnapshotError(f"{value!r} is no pinned plan: start with a new control folder")
-        return cls(Plan.from_json(value["plan"]), str(value["origin"]), str(value.get("shape", "")))
+        return cls(
+            Plan.from_json(value["plan"]),
+            str(value["origin"]),
+            str(value.get("shape", "")),
+            str(value.get("note", "")),
+        )
 
 
 class PlanStore:
@@ -183,8 +197,9 @@ class PlanStore:
         that the batch runs for. Raises OSError where the folder cannot be used, and `OwnedElsewhere`
         where another driver that lives has the gate in this query.
         """
-        if me is not None:
-            self.lease.claim(me, f"gate {self._gate!r} of query {self._query}")
+        note = ""
+        if me is not None and self.lease.claim(me, f"gate {self._gate!r} of query {self._query}"):
+            note = _AFTER_A_CRASH
         before = self.pinned(batch)
         if before is not None:
             return before
@@ -196,7 +211,7 @@ class PlanStore:
         else:
             chosen = self._await_plan(batch) or self._opening()
         return self._claim(
-            batch, replace(chosen, shape=shape, origin="lost-plan" if lost else chosen.origin)
+            batch, replace(chosen, shape=shape, note=note, origin="lost-plan" if lost else chosen.origin)
         )
 
     def _opening(self) -> PinnedPlan:

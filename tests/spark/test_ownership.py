@@ -1,0 +1,130 @@
+"""A gate in a query has one owner: other gates of its name, other drivers, and the end of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
+
+import headgate as hg
+from headgate.spark.loop import ControlLoop
+from headgate.store.lease import Holder, Lease, this_process
+from headgate.store.ledger import queries_of
+from headgate.store.plans import PlanStore
+from tests.spark.conftest import records
+from tests.spark.test_live import _eventually, _rows
+
+N = 2000
+ROME = Holder("rome-driver", host="rome", boot="b", pid=7, pid_started="1")
+
+
+@pytest.fixture
+def start(spark: Any, tmp_path: Path) -> Iterator[Callable[[DataFrame], Any]]:
+    """A query on a frame, always from the same checkpoint."""
+    started = []
+
+    def run(frame: DataFrame) -> Any:
+        writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "cp"))
+        started.append(writer.trigger(processingTime="100 milliseconds").start())
+        return started[-1]
+
+    yield run
+    for query in started:
+        query.stop()
+
+
+def _recorded(spark: Any, control: Path, batches: int) -> None:
+    def look() -> bool:
+        ControlLoop.of(spark).drain()
+        return bool(queries_of(control, "g")) and len(records(control, "g")) >= batches
+
+    _eventually(look, f"{batches} batches in the ledger")
+
+
+def test_a_second_gate_of_the_name_is_refused_while_the_first_one_runs(
+    spark: Any, file_stream: Any, control: Path, start: Any
+) -> None:
+    stream = file_stream()
+    stream.add(_rows(0))
+    vip = hg.gate("g", rate=0.1, keep="id < 200", control=control)
+    query = start(stream.frame().transform(vip))
+    _recorded(spark, control, 1)
+    with pytest.raises(hg.BadArgument, match=r"gate 'g' is running in query .*another name, or stop"):
+        stream.frame().transform(hg.gate("g", rate=0.1, control=control))
+    stream.frame().transform(vip)  # the same gate once more is the same gate
+    stream.add(_rows(0))
+    _recorded(spark, control, 2)
+    first, second = records(control, "g")
+    assert first.kept == second.kept >= 200, "and the first one still has its policy"
+    query.stop()
+    ControlLoop.of(spark).drain()
+    stream.frame().transform(hg.gate("g", rate=0.1, control=control))
+
+
+def test_a_lease_lives_with_its_query_and_ends_with_it(
+    spark: Any, file_stream: Any, control: Path, start: Any
+) -> None:
+    stream = file_stream()
+    stream.add(_rows(0))
+    query = start(stream.frame().transform(hg.gate("g", rate=0.5, control=control)))
+    _recorded(spark, control, 1)
+    lease = PlanStore(control, "g", query.id).lease
+
+    def beats() -> int:
+        holder = lease.holder()
+        assert holder is not None
+        assert holder.owner == this_process().owner
+        assert holder.run == str(query.runId)
+        return holder.beat
+
+    before = beats()
+    _eventually(lambda: beats() > before, "a heartbeat")
+    query.stop()
+    _eventually(lambda: lease.holder().released, "the lease given back")  # type: ignore[union-attr]
+    assert not lease.alive()
+
+
+@pytest.fixture
+def lives_in_rome(control: Path) -> Iterator[Callable[[str], None]]:
+    """Another driver holds the lease of a query, and beats."""
+    ended = threading.Event()
+    threads = []
+
+    def begin(query: str) -> None:
+        lease = Lease(PlanStore(control, "g", query).folder)
+        assert lease.beat(ROME), "the last holder gave it back"
+
+        def beat() -> None:
+            while not ended.wait(0.5):
+                lease.beat(ROME)
+
+        threads.append(threading.Thread(target=beat))
+        threads[-1].start()
+
+    yield begin
+    ended.set()
+    for thread in threads:
+        thread.join()
+
+
+def test_a_second_driver_of_a_query_is_refused_while_the_first_one_lives(
+    spark: Any, file_stream: Any, control: Path, start: Any, lives_in_rome: Any
+) -> None:
+    stream = file_stream()
+    stream.add(_rows(0))
+    frame = stream.frame().transform(hg.gate("g", rate=0.5, control=control))
+    first = start(frame)
+    _recorded(spark, control, 1)
+    first.stop()
+    ControlLoop.of(spark).drain()
+    lives_in_rome(first.id)
+    stream.add(_rows(N))
+    second = start(frame)
+    with pytest.raises(StreamingQueryException, match="steered by process 7 on rome, which is alive"):
+        second.awaitTermination(60)
+    assert len(records(control, "g")) == 1, "nothing was written into the other one's books"
