@@ -78,8 +78,8 @@ class Heartbeats:
             if not lease.beat(this_process()):
                 self.lost.add(key)
                 log.error(
-                    "gate %r of query %s: another process steers it now; this one was silent for too "
-                    "long. Its query here ends with its next batch",
+                    "gate %r of query %s is steered by another process now: this one's query ends with "
+                    "its next batch",
                     *key,
                 )
         except OSError as error:

@@ -40,6 +40,7 @@ from headgate.spark.passes import Passes
 from headgate.spark.results import ResultReport, ResultSpec, result_reports_in
 from headgate.spark.session import is_connect
 from headgate.spark.work import TaskTimes
+from headgate.spark.worker_errors import refused
 from headgate.store.plans import PlanStore
 
 __all__ = ["ControlLoop"]
@@ -309,6 +310,9 @@ class ControlLoop:
         self._queries.pop(query, None)
         if handle is not None:
             self._read_recent(query, handle)
+            with contextlib.suppress(Exception):  # the session may be gone
+                if (said := refused(handle.exception())) is not None:
+                    log.error("query %s ended: %s", query, said)
             self._over.append(str(handle.runId))
             self._times.forget(str(handle.runId))
             self._passes.forget(str(handle.runId))

@@ -6,7 +6,7 @@ import re
 
 from pyspark.errors import PySparkException
 
-__all__ = ["said_by_spark"]
+__all__ = ["refused", "said_by_spark"]
 
 #: What a person can do something about, in the pages that Java and Python print.
 _CAUSE = re.compile(
@@ -28,3 +28,19 @@ def said_by_spark(error: Exception) -> str | None:
     text = str(error).strip()
     found = _CAUSE.search(text)
     return found[1].strip() if found else (text.splitlines() or [type(error).__name__])[0]
+
+
+_REFUSED = re.compile(r"(?:ShapeChanged|OwnedElsewhere): ((?:gate|guard) .*)")
+
+
+def refused(error: BaseException | None) -> str | None:
+    """What a worker said that would not run a batch (`ShapeChanged`, `OwnedElsewhere`); None otherwise.
+
+    Spark says only that a stream's subquery failed; why is in the causes.
+    """
+    while error is not None:
+        found = _REFUSED.search(str(error))
+        if found is not None:
+            return found[1]
+        error = getattr(error, "_cause", None)
+    return None
