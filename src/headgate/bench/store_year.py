@@ -89,7 +89,7 @@ def year(control: Path, batches: int, segment: int) -> list[dict[str, Any]]:
         for number in range(batches):
             if number % month == 0:
                 other = _opened(spec, f"ends-{number}", clock)
-                for batch in range(50):
+                for batch in range(min(50, month)):
                     _batch(batch, *other, clock)
             costs.append(_batch(number, store, gate, clock))
             clock.sleep(step_s)
