@@ -84,8 +84,9 @@ class Carried:
     def caught_up(self, segments: Segments, listing: Listing) -> Carried:
         """With the parts that were closed since."""
         found = self
-        for part in sorted(listing.closed, key=lambda p: p.number):
-            if part.number > self.through and part.closed not in self.expiring:
+        later = [p for p in listing.closed if p.number > self.through]
+        for part in sorted(later, key=lambda p: p.number):
+            if part.closed not in self.expiring:
                 try:
                     adds = segments.summary(part).adds
                 except FileNotFoundError:

@@ -25,6 +25,7 @@ import uuid
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -97,14 +98,21 @@ class Listing:
     closing: tuple[Part, ...]
     closed: tuple[Part, ...]
 
-    @property
+    @cached_property
     def numbers(self) -> list[int]:
         """Segments that have lines, in order."""
         return sorted({*self.plain, *(p.segment for p in (*self.closing, *self.closed))})
 
     def parts(self, segment: int) -> list[Part]:
         """A segment's parts in the order in which their lines were written."""
-        return sorted({p for p in (*self.closing, *self.closed) if p.segment == segment})
+        return self._of_segment.get(segment, [])
+
+    @cached_property
+    def _of_segment(self) -> dict[int, list[Part]]:
+        found: dict[int, list[Part]] = {}
+        for part in sorted({*self.closing, *self.closed}):
+            found.setdefault(part.segment, []).append(part)
+        return found
 
 
 class Segments:
@@ -114,6 +122,7 @@ class Segments:
         self.folder = folder
         #: Files that could not be read to their end, with the reason; for an audit.
         self.damaged: dict[str, str] = {}
+        self._listed: tuple[list[str], Listing] | None = None
 
     def plain(self, segment: int) -> Path:
         """Where lines of this segment are appended."""
@@ -121,27 +130,18 @@ class Segments:
 
     def listing(self) -> Listing:
         """The names, taken until two readings agree: one alone may miss a name that is renamed."""
-        before = None
+        before = None if self._listed is None else self._listed[0]
         for _ in range(_TRIES):
             try:
-                names = sorted(n for n in os.listdir(self.folder) if _NAME.fullmatch(n))
+                names = sorted(os.listdir(self.folder))
             except (FileNotFoundError, NotADirectoryError):
                 names = []
             if names == before:
                 break
             before = names
-        plain: set[int] = set()
-        closing: list[Part] = []
-        closed: list[Part] = []
-        for name in names:
-            match = _NAME.fullmatch(name)
-            assert match is not None
-            if match[2] is None:
-                plain.add(int(match[1]))
-            else:
-                part = Part(int(match[1]), int(match[2]), match[3])
-                (closing if match[4] == "closing" else closed).append(part)
-        return Listing(frozenset(plain), tuple(closing), tuple(closed))
+        if self._listed is None or self._listed[0] != names:
+            self._listed = names, _listing_of(names)
+        return self._listed[1]
 
     def append(self, segment: int, text: str) -> None:
         """Add a line; it is on disk when this returns, and in a file that will be read."""
@@ -289,6 +289,22 @@ class Segments:
         sync_folder(self.folder)
         remove(source)
         return summary
+
+
+def _listing_of(names: list[str]) -> Listing:
+    plain: set[int] = set()
+    closing: list[Part] = []
+    closed: list[Part] = []
+    for name in names:
+        match = _NAME.fullmatch(name)
+        if match is None:
+            continue
+        if match[2] is None:
+            plain.add(int(match[1]))
+        else:
+            part = Part(int(match[1]), int(match[2]), match[3])
+            (closing if match[4] == "closing" else closed).append(part)
+    return Listing(frozenset(plain), tuple(closing), tuple(closed))
 
 
 def _parsed(lines: list[bytes]) -> Iterator[dict[str, Any]]:
