@@ -21,6 +21,14 @@ hypothesis.settings.load_profile("headgate")
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what starts Spark or a broker, so that the edit loop can leave it out."""
+    for item in items:
+        folder = item.path.parent.name
+        if folder in ("spark", "kafka") or "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """A local session: UI off, two shuffle partitions, its scratch in a folder of the run."""

@@ -68,16 +68,18 @@ def backfill(
         raise BadArgument(f"on_mismatch={on_mismatch!r}: give 'refuse' or 'skip'")
     folder = used_control_folder(control)
     name = _the_query(folder, gate, query)
-    records = Ledger(folder, gate, name).records()
-    if batches is None:
-        wanted = [r for r in records.values() if r.shed > 0 or r.doubt]
+    ledger = Ledger(folder, gate, name)
+    asked = None if batches is None else sorted(set(batches))
+    if asked is None:
+        first, last = None, None
+        wanted = [r for r in ledger.records().values() if r.shed > 0 or r.doubt]
+    elif asked:
+        first, last = asked[0], asked[-1]
+        wanted = _pick(ledger, asked)
     else:
-        wanted = _pick(records, batches)
-        if not wanted:
-            raise BadArgument("batches=[] names none: leave it out for all that shed anything")
-    span = (None, None) if batches is None else (wanted[0].batch, wanted[-1].batch)
-    (books,) = audit(folder, gate, name, *span)
-    bad = _untrusted(books, None if batches is None else {r.batch for r in wanted})
+        raise BadArgument("batches=[] names none: leave it out for all that shed anything")
+    (books,) = audit(folder, gate, name, first=first, last=last)
+    bad = _untrusted(books, None if asked is None else set(asked))
     if not wanted and not bad:
         raise BadArgument(f"gate {gate!r} of query {name} shed nothing in these batches")
     parts = _Parts(spark, folder, gate, rows, keep)
@@ -250,12 +252,12 @@ def _the_query(control: Path, gate: str, query: str | None) -> str:
     return query
 
 
-def _pick(records: dict[int, Record], batches: Iterable[int]) -> list[Record]:
-    wanted = sorted(set(batches))
-    missing = [b for b in wanted if b not in records]
+def _pick(ledger: Ledger, batches: Sequence[int]) -> list[Record]:
+    records = ledger.records(batches[0], batches[-1])
+    missing = [b for b in batches if b not in records]
     if missing:
         raise BadArgument(
-            f"batches {missing} are not in the ledger, which has {min(records, default=None)} to "
-            f"{max(records, default=None)}"
+            f"batches {missing} are not in the ledger, which has {ledger.begins()} to "
+            f"{ledger.last_batch()}"
         )
-    return [records[b] for b in wanted]
+    return [records[b] for b in batches]
