@@ -5,10 +5,10 @@ STAMP := .venv/.installed
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench kafka lock clean java
+.PHONY: help setup demo test test-all soak check bench kafka lock clean java
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
 setup: $(STAMP) ## install everything into .venv, from the lock file
 
@@ -32,8 +32,15 @@ java:
 demo: java $(STAMP) ## a stream at several times this machine's capacity, without and with a gate
 	$(BIN)/headgate demo
 
-test: java $(STAMP) ## every test, on a real Spark and a real Kafka broker
+# What FAST=1 leaves out needs no Java.
+test: $(if $(FAST),,java) $(STAMP) ## on a real Spark and a real Kafka broker: a quarter of an hour; FAST=1 without Spark: a minute
+	$(BIN)/python -m pytest -q -m "not long$(if $(FAST), and not spark and not slow)"
+
+test-all: java $(STAMP) ## every test, also what takes minutes by nature (a federation, more kills, whole figures): 40 minutes
 	$(BIN)/python -m pytest -q
+
+soak: java $(STAMP) ## thousands of short batches, and whether anything grows: about two hours
+	$(BIN)/python -m tests.soak
 
 check: $(STAMP) ## ruff, mypy --strict, import contracts
 	$(BIN)/ruff check .
