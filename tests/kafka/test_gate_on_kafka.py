@@ -80,6 +80,8 @@ def test_a_partition_that_is_new_and_a_range_that_is_gone(
     kafka_spark: SparkSession, broker: Broker, topic: Callable[..., str], tmp_path: Path
 ) -> None:
     """Batches from before a topic grew are read as they were; what retention took is named."""
+    confluent_kafka = pytest.importorskip("confluent_kafka")
+    pytest.importorskip("confluent_kafka.admin")
     source, control = topic("in", 1), tmp_path / "control"
     options = _options(broker, source, startingOffsets="earliest", failOnDataLoss="false")
     rows = _parse(kafka_spark.readStream.format("kafka").options(**options).load())
@@ -92,22 +94,15 @@ def test_a_partition_that_is_new_and_a_range_that_is_gone(
         ControlLoop.of(kafka_spark).drain()
     records = _records(control, "grown")
     assert [r.witness for r in records][1:] == ["offsets"]
-    jvm: Any = kafka_spark._jvm
-    settings = jvm.java.util.HashMap()
-    settings.put("bootstrap.servers", broker.bootstrap)
-    admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
-    try:
-        more = jvm.org.apache.kafka.clients.admin.NewPartitions.increaseTo(3)
-        admin.createPartitions(jvm.java.util.Collections.singletonMap(source, more)).all().get()
-        read = hg.kafka_rows(kafka_spark, options, _parse, checkpoint=tmp_path / "checkpoint")
-        shed = hg.backfill(kafka_spark, "grown", control, read).count()
-        assert shed == sum(r.shed for r in records)
-        place = jvm.org.apache.kafka.common.TopicPartition(source, 0)
-        until = jvm.org.apache.kafka.clients.admin.RecordsToDelete.beforeOffset(350)
-        gone = jvm.java.util.Collections.singletonMap(place, until)
-        admin.deleteRecords(gone).all().get()
-    finally:
-        admin.close()
+    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": broker.bootstrap})
+    grown = admin.create_partitions([confluent_kafka.admin.NewPartitions(source, 3)])
+    grown[source].result(30)
+    read = hg.kafka_rows(kafka_spark, options, _parse, checkpoint=tmp_path / "checkpoint")
+    shed = hg.backfill(kafka_spark, "grown", control, read).count()
+    assert shed == sum(r.shed for r in records)
+    gone = admin.delete_records([confluent_kafka.TopicPartition(source, 0, 350)])
+    for done in gone.values():
+        done.result(30)
     with pytest.raises(hg.NotAsRecorded, match="cannot be read any more") as refused:
         hg.backfill(kafka_spark, "grown", control, read)
     assert sorted(refused.value.batches) == [0, 1]

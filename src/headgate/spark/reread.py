@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -14,6 +13,7 @@ from headgate.spark.fingerprint import fingerprint_columns, fingerprint_in
 from headgate.spark.identity import row_hash
 from headgate.spark.offsets import BatchOffsets
 from headgate.spark.shape import GateShape
+from headgate.spark.worker_errors import said_by_spark
 from headgate.store.ledger import Record
 
 __all__ = ["Counts", "Reread", "Rows", "counted_again", "mismatches"]
@@ -69,18 +69,27 @@ def mismatches(parts: Mapping[int, Reread]) -> dict[int, str]:
     bad: dict[int, str] = {}
     try:
         found = _counts(reduce(DataFrame.unionByName, [p.summary() for p in parts.values()]))
-    except PySparkException:
+    except Exception as error:
+        if said_by_spark(error) is None:
+            raise
         for batch, part in parts.items():  # one of them cannot be read: which?
             try:
                 found[batch] = counted_again(part)
-            except PySparkException as error:
-                text = str(error).strip().partition("\n")[0]
-                bad[batch] = f"({_ranges(part.record)}) cannot be read any more: {text}"
+            except Exception as reason:
+                if said_by_spark(reason) is None:
+                    raise
+                bad[batch] = f"({_ranges(part.record)}) cannot be read any more: {_first_word(reason)}"
     for batch, counts in found.items():
         why = _unlike(parts[batch].record, counts)
         if why is not None:
             bad[batch] = why
     return bad
+
+
+def _first_word(error: Exception) -> str:
+    """What Java said, without where py4j called it from."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return next((line[2:] for line in lines if line.startswith(": ")), lines[0])
 
 
 def _ranges(record: Record) -> str:
