@@ -19,12 +19,23 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from headgate import settings
 from headgate.demo.session import quiet_session
+from headgate.spark.join import ROCKSDB
+from headgate.store import carried, ledger
 from tests.soak.gauges import Reading, read
-from tests.soak.jobs import JOBS
+from tests.soak.jobs import JOBS, RETENTION_S
 from tests.soak.verdict import draw, verdicts
 
 _ERR = Console(stderr=True)
+#: Batches in a file of the ledger: as small as the retention is short.
+_SEGMENT = 250
+
+
+def _shorten() -> None:
+    """What lasts days in use lasts minutes here, so that its bound is seen."""
+    ledger.SEGMENT = carried.SEGMENT = _SEGMENT  # type: ignore[attr-defined]
+    settings._LEAST_RETENTION_S = RETENTION_S
 
 
 def _start(spark: SparkSession, folder: Path, names: list[str]) -> dict[str, StreamingQuery]:
@@ -56,11 +67,13 @@ def _batches(queries: dict[str, StreamingQuery]) -> dict[str, int]:
 def main(batches: int, every: float, only: tuple[str, ...], out: Path) -> None:
     """Run BATCHES short batches through a gate, a guard, a join and a site; see what grows."""
     out.mkdir(parents=True, exist_ok=True)
+    _shorten()
     readings: list[Reading] = []
     with tempfile.TemporaryDirectory(prefix="headgate-soak-", ignore_cleanup_errors=True) as scratch:
         folder = Path(scratch)
         retained = {"spark.ui.retainedJobs": "50", "spark.ui.retainedStages": "50"}
         retained |= {"spark.sql.ui.retainedExecutions": "20", "spark.ui.retainedTasks": "1000"}
+        retained |= dict([ROCKSDB])
         with quiet_session(folder, name="headgate-soak", more=dict(retained)) as spark:
             began = time.monotonic()
             queries = _start(spark, folder, list(only) or list(JOBS))
