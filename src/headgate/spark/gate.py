@@ -23,10 +23,8 @@ from headgate.settings import GateSettings
 from headgate.spark.session import session_of  # first: it says which extra is missing
 
 # isort: split
-from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType
 
 from headgate.spark.batch_tallies import Tally, running_batch
 from headgate.spark.cell_passes import TwoPasses
@@ -45,6 +43,7 @@ from headgate.spark.lineage import limits_in, relation_to_source, require_stable
 from headgate.spark.loop import ControlLoop
 from headgate.spark.meter import before_gate, behind_draw, behind_gate, concept_name, metric_names
 from headgate.spark.plan_source import FORMAT, PlanSource
+from headgate.spark.predicates import require_predicate
 from headgate.spark.shape import THRESHOLD, WEIGHT, GateShape, Limits, quoted, quoted_name
 from headgate.spark.sic_column import SIC, require_sic, worth
 from headgate.spark.task_plan import TaskPlan
@@ -488,19 +487,3 @@ def gates_of(frame: DataFrame) -> list[str]:
                 )
             return list(field.metadata[GATES])
     return []
-
-
-def require_predicate(frame: DataFrame, predicate: str) -> None:
-    """Refuse what is not true or false of a row."""
-    try:
-        kind = frame.select(F.expr(predicate).alias("c")).schema["c"].dataType
-    except (AnalysisException, PySparkException) as error:
-        raise BadArgument(
-            f"keep={predicate!r} is not a predicate on this DataFrame's columns "
-            f"({', '.join(frame.columns)}): {str(error).strip().splitlines()[0]}"
-        ) from error
-    if not isinstance(kind, BooleanType):
-        raise BadArgument(
-            f"keep={predicate!r} is a {kind.simpleString()}, not true or false: "
-            "write a predicate such as \"priority = 'high'\""
-        )
