@@ -36,7 +36,6 @@ from headgate.spark.identity import (
     group_key,
     named_keys,
     require_columns,
-    require_predicate,
     require_timestamp,
     row_hash,
     seed_of,
@@ -45,6 +44,7 @@ from headgate.spark.lineage import limits_in, relation_to_source, require_stable
 from headgate.spark.loop import ControlLoop
 from headgate.spark.meter import before_gate, behind_draw, behind_gate, concept_name, metric_names
 from headgate.spark.plan_source import FORMAT, PlanSource
+from headgate.spark.predicates import require_predicate
 from headgate.spark.read_limits import read_limit
 from headgate.spark.shape import THRESHOLD, WEIGHT, GateShape, Limits, quoted, quoted_name
 from headgate.spark.sic_column import SIC, require_sic, worth
@@ -57,7 +57,7 @@ from headgate.store.lease import this_process
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
 
-__all__ = ["GATES", "WEIGHT", "Gate", "gate", "gates_of", "require_predicate"]
+__all__ = ["GATES", "WEIGHT", "Gate", "gate", "gates_of"]
 
 log = logging.getLogger("headgate")
 

@@ -32,7 +32,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from headgate.spark.gate import GATES, gates_of, require_predicate
+from headgate.spark.gate import GATES, gates_of
 from headgate.spark.guard_memory import GuardMemory
 from headgate.spark.guard_meter import before_guard, behind_guard, guard_metric_names
 from headgate.spark.guard_output import COST, ERROR, OUTCOME, QUEUE, ROWS
@@ -40,6 +40,7 @@ from headgate.spark.guard_run import GuardSpec
 from headgate.spark.guard_task import GuardTask
 from headgate.spark.identity import require_own_column, require_timestamp, seed_of
 from headgate.spark.loop import ControlLoop
+from headgate.spark.predicates import require_predicate
 from headgate.spark.shape import WEIGHT, quoted, quoted_name
 from headgate.spark.worker_errors import said_by_spark
 from headgate.store.folder import check_gate_name, claim_json, open_control_folder, unclaim

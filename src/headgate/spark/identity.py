@@ -8,12 +8,11 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
-    BooleanType,
     DataType,
     IntegralType,
     MapType,
@@ -34,7 +33,6 @@ __all__ = [
     "named_keys",
     "require_columns",
     "require_own_column",
-    "require_predicate",
     "require_timestamp",
     "row_hash",
     "seed_of",
@@ -248,19 +246,3 @@ def named_keys(
     except (TypeError, ValueError) as error:
         raise BadArgument(f"a named group does not fit the columns {columns!r}: {error}") from error
     return {label(values): row.k for values, row in zip(named, rows, strict=True)}
-
-
-def require_predicate(frame: DataFrame, predicate: str) -> None:
-    """Refuse what is not true or false of a row."""
-    try:
-        kind = frame.select(F.expr(predicate).alias("c")).schema["c"].dataType
-    except (AnalysisException, PySparkException) as error:
-        raise BadArgument(
-            f"keep={predicate!r} is not a predicate on this DataFrame's columns "
-            f"({', '.join(frame.columns)}): {str(error).strip().splitlines()[0]}"
-        ) from error
-    if not isinstance(kind, BooleanType):
-        raise BadArgument(
-            f"keep={predicate!r} is a {kind.simpleString()}, not true or false: "
-            "write a predicate such as \"priority = 'high'\""
-        )

@@ -1,4 +1,4 @@
-"""Predicates from the control folder: which of them may be handed to Spark.
+"""Predicates: whether one is true or false of a row, and which of the control folder's may be run.
 
 Whoever can write the control folder can write a shape and its digest, too; so what is read from there is
 never run unless it is harmless on its face: columns, literals, operators, and a short list of functions
@@ -10,9 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType
+
 from headgate.errors import BadArgument
 
-__all__ = ["FUNCTIONS", "refused", "trusted"]
+__all__ = ["FUNCTIONS", "refused", "require_predicate", "trusted"]
 
 #: Functions that only look at their arguments.
 FUNCTIONS = frozenset((
@@ -112,3 +117,19 @@ def trusted(gate: str, stored: Sequence[str], given: Sequence[str] | None) -> No
                 "from the folder is run unless it is harmless on its face. If it is your gate's own, "
                 "say so with keep=, the predicates that the gate had"
             )
+
+
+def require_predicate(frame: DataFrame, predicate: str) -> None:
+    """Refuse what is not true or false of a row."""
+    try:
+        kind = frame.select(F.expr(predicate).alias("c")).schema["c"].dataType
+    except (AnalysisException, PySparkException) as error:
+        raise BadArgument(
+            f"keep={predicate!r} is not a predicate on this DataFrame's columns "
+            f"({', '.join(frame.columns)}): {str(error).strip().splitlines()[0]}"
+        ) from error
+    if not isinstance(kind, BooleanType):
+        raise BadArgument(
+            f"keep={predicate!r} is a {kind.simpleString()}, not true or false: "
+            "write a predicate such as \"priority = 'high'\""
+        )
