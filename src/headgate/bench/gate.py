@@ -26,7 +26,8 @@ from headgate.demo.workload import Workload
 from headgate.plan import Plan
 from headgate.policies import Grouping, Policy, Uniform
 from headgate.settings import GateSettings
-from headgate.spark.gate import Gate, gate
+from headgate.spark.gate import gate
+from headgate.spark.gate_frame import Gate
 from headgate.spark.identity import named_keys
 from headgate.spark.plan_source import PlanSource
 from headgate.store.plans import PlanStore

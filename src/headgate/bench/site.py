@@ -32,7 +32,7 @@ from headgate.fairness.jain import jain
 from headgate.plan import Plan
 from headgate.policies import Uniform
 from headgate.settings import GateSettings
-from headgate.spark.gate import Gate
+from headgate.spark.gate_frame import Gate
 from headgate.spark.plan_source import PlanSource
 from headgate.store.plans import PlanStore
 

@@ -32,7 +32,6 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from headgate.spark.gate import GATES, gates_of
 from headgate.spark.guard_memory import GuardMemory
 from headgate.spark.guard_meter import before_guard, behind_guard, guard_metric_names
 from headgate.spark.guard_output import COST, ERROR, OUTCOME, QUEUE, ROWS
@@ -42,6 +41,7 @@ from headgate.spark.identity import require_own_column, require_timestamp, seed_
 from headgate.spark.loop import ControlLoop
 from headgate.spark.predicates import require_predicate
 from headgate.spark.shape import WEIGHT, quoted, quoted_name
+from headgate.spark.weights import GATES, gates_of
 from headgate.spark.worker_errors import said_by_spark
 from headgate.store.folder import check_gate_name, claim_json, open_control_folder, unclaim
 from headgate.store.guards import declare_guard

@@ -19,13 +19,12 @@ from headgate.spark.cell_task import Known
 from headgate.spark.cells import DRAWN, CellShape
 from headgate.spark.identity import group_key, row_hash
 from headgate.spark.predicates import trusted
+from headgate.spark.weights import WEIGHT
 from headgate.store.folder import read_json, write_json
 from headgate.store.shape_files import shape_path
 
 __all__ = ["SCRATCH", "THRESHOLD", "WEIGHT", "GateShape", "Limits", "quoted", "quoted_name"]
 
-#: The column that gates and guards add: the number of arrived rows that a kept row stands for.
-WEIGHT = "_weight"
 #: Scratch column: the row is kept if its hash is below this.
 THRESHOLD = "_headgate_threshold"
 #: Columns that judging adds.

@@ -35,7 +35,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headgate.concept.policy import ConceptDriven
 from headgate.control.fixed import check_rate
-from headgate.spark.gate import Gate
+from headgate.spark.gate_frame import Gate
 from headgate.spark.identity import seed_of
 from headgate.spark.loop import ControlLoop
 from headgate.spark.results import ResultSpec, metered

@@ -19,12 +19,18 @@ larger.
 
 from __future__ import annotations
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from headgate.concept.counted import MOST, UNIT
+from headgate.errors import BadArgument
 
-__all__ = ["chained", "coin_column", "counted_column", "is_counted"]
+__all__ = ["GATES", "WEIGHT", "chained", "coin_column", "counted_column", "gates_of", "is_counted"]
+
+#: The column that a gate adds.
+WEIGHT = "_weight"
+#: Metadata of the weight column: the gates and guards that its rows have passed.
+GATES = "headgate.gates"
 
 _HALF = 2.0**20  # weight * _HALF is a whole number and a half, if the weight is counted
 _NEXT = 1.0 + 2.0**-52
@@ -60,3 +66,16 @@ def chained(earlier: Column, own: Column) -> Column:
     product can look like one: 3, a coin's weight at rate 1/3, times a counted weight is an odd multiple.
     """
     return F.when(earlier == 1.0, own).when(own == 1.0, earlier).otherwise(coin_column(earlier * own))
+
+
+def gates_of(frame: DataFrame) -> list[str]:
+    """Names of the gates that this DataFrame has passed, from the weight column's metadata."""
+    for field in frame.schema.fields:
+        if field.name == WEIGHT:
+            if GATES not in field.metadata:
+                raise BadArgument(
+                    f"the DataFrame has a column {WEIGHT!r} of its own: rename it, the gate adds "
+                    "a column of that name"
+                )
+            return list(field.metadata[GATES])
+    return []
