@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from headgate.errors import BadArgument, MissingExtra
 from headgate.fairness import Fluid, fit, jain, log_utility, max_min
 
+pytestmark = pytest.mark.slow
+
 linprog = pytest.importorskip("scipy.optimize").linprog
 
 

@@ -22,6 +22,8 @@ from headgate.sim.federation_optimum import optimum
 from headgate.sim.federation_shedders import Balance, Mirrored, Random
 from headgate.sim.federation_sources import Sources
 
+pytestmark = pytest.mark.slow
+
 #: Small, skewed, and of several fragment counts: one node alone would prove nothing.
 SKEWED = Deployment(6, None, 60, (1, 2, 3), zipf=1.0, capacity=0.3)
 FIRST = Reading(ties="first")

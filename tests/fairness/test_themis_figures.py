@@ -22,6 +22,8 @@ from headgate.figures.themis_fig7 import run as complex_queries
 from headgate.figures.themis_policies import BALANCE, JAIN, MEAN, MIN, MIRROR, OPTIMUM, RANDOM
 from headgate.figures.themis_sec75 import FIT, LOG, SIMPLE
 
+pytestmark = pytest.mark.slow
+
 AGGREGATES, COMPLEX = ("AVG", "COUNT", "MAX"), ("TOP-5", "COV", "AVG-all")
 needs_traces = pytest.mark.skipif(real_file() is None, reason="planetlab_cpu_2011.parquet is not here")
 

@@ -27,6 +27,8 @@ from headgate.joins.rows import KeyRows, PlainRows, SetRows, VectorRows, Weighte
 from headgate.sketches import mix64
 from tests.joins import naive_pairs
 
+pytestmark = pytest.mark.slow
+
 RELAXED = settings(deadline=None)
 SHARES = st.lists(st.lists(st.floats(0, 1), max_size=12), min_size=1, max_size=6)
 ITEMS = st.sampled_from([0, 1, 2, 3, 64, 127]) | st.integers(-(2**63), 2**63 - 1)

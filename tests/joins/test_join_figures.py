@@ -22,6 +22,8 @@ from headgate.figures.join_policies import gain
 from headgate.figures.join_schedule import PHASES, phase_gain, phase_mean
 from headgate.figures.join_utility import shares
 
+pytestmark = pytest.mark.slow
+
 FIGURES = [name for name in SWEEPS if name.startswith("join")]
 
 #: An independent computation of phi under f_2, kappa 0.8: rows r', columns b / w.

@@ -26,6 +26,8 @@ from headgate.joins.rows import KeyRows, PlainRows, Rows, SetRows, VectorRows, W
 from headgate.sketches import mix64
 from tests.joins import naive_pairs
 
+pytestmark = pytest.mark.slow
+
 #: The first call compiles.
 RELAXED = settings(deadline=None)
 HUGE = st.integers(-(2**63), 2**63 - 1)

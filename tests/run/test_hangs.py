@@ -16,6 +16,8 @@ import subprocess, time
 from pathlib import Path
 import pyspark, pytest
 
+pytestmark = pytest.mark.slow
+
 @pytest.fixture(scope="module")
 def jvm():
     jars = Path(pyspark.__file__).parent / "jars" / "*"

@@ -30,6 +30,8 @@ from headgate.sites.registry import Registry
 from headgate.sites.tokens import read_secret, reader_token, site_token
 from headgate.testing.clock import ManualClock
 
+pytestmark = pytest.mark.slow
+
 SECRET = b"a secret for tests, and long enough"
 ROME, PARIS = site_token(SECRET, "rome"), site_token(SECRET, "paris")
 #: For what should be answered, or happen: a slow machine may stall for seconds.

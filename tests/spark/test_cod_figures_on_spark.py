@@ -69,6 +69,7 @@ def test_figure_7_asks_for_one_core_and_for_two(spark: SparkSession, here: list[
     assert saved.holds == (saved.number > 1)
 
 
+@pytest.mark.long
 def test_figure_8_says_what_is_really_kept(here: list[int]) -> None:
     drawn = cod_fig8.build(1, True, lambda *both: None)
     assert here == [2]

@@ -80,6 +80,7 @@ def small(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict
     return concept.measure(spark, folder, SMALL, Progress(console=Console(quiet=True)))
 
 
+@pytest.mark.long  # the whole bench, small
 def test_the_bench_prints_every_ratio(small: dict[str, Any]) -> None:
     assert json.loads(json.dumps(small)) == small
     assert small["bench"] == "cod"
@@ -91,6 +92,7 @@ def test_the_bench_prints_every_ratio(small: dict[str, Any]) -> None:
     assert set(small["context"]["routes"]["seconds"]["median"]) == set(DESIGNS)
 
 
+@pytest.mark.long  # the whole bench, small
 def test_2_percent_are_kept_and_fixed_draws_miss_no_group(small: dict[str, Any]) -> None:
     ratios = small["ratios"]
     for design in DESIGNS[1:]:
@@ -105,6 +107,7 @@ def test_2_percent_are_kept_and_fixed_draws_miss_no_group(small: dict[str, Any])
     assert ratios["fixed_median_error"] < ratios["uniform_median_error"]
 
 
+@pytest.mark.long  # the whole bench, small
 def test_a_crowd_keeps_a_row_of_each_and_people_are_warned(small: dict[str, Any]) -> None:
     ratios, context = small["ratios"], small["context"]
     assert context["routes"]["warnings"] == []
@@ -118,6 +121,7 @@ def test_a_crowd_keeps_a_row_of_each_and_people_are_warned(small: dict[str, Any]
     assert any("uniformly" in remark and "%" in remark for remark in context["remarks"])
 
 
+@pytest.mark.long  # the whole bench, small
 def test_the_stream_keeps_its_share_too(small: dict[str, Any]) -> None:
     stream = small["context"]["stream"]
     assert stream["balanced"] is True

@@ -314,7 +314,7 @@ def test_a_window_that_many_batches_fill_needs_its_rows_once(
 ) -> None:
     """A batch of half a minute owes a sixtieth of what the window needs."""
     stream = file_stream(SCHEMA)
-    for batch in range(6):
+    for batch in range(9):
         rows = [_row(1000 * batch + i, "r", minute=30 * batch / 60 + i / 1000 / 2) for i in range(1000)]
         stream.add(rows)
     wish = hg.Accuracy("fare", within=0.05)
@@ -325,7 +325,9 @@ def test_a_window_that_many_batches_fill_needs_its_rows_once(
     assert all(300 < rows < 450 for rows in kept[:2]), (
         "how much of a window a batch is, is not known yet"
     )
-    assert all(8 <= rows <= 14 for rows in kept[2:]), kept
+    # Short batches may overtake the report of the one before, and then meet its plan.
+    assert all(8 <= rows <= 14 or 300 < rows < 450 for rows in kept), kept
+    assert all(8 <= rows <= 14 for rows in kept[-3:]), kept
 
 
 def test_an_idle_gate_keeps_everything_and_learns_the_groups(rides, run_all, control: Path) -> None:
