@@ -16,17 +16,24 @@ pytest_plugins = ["tests.run.hangs", "tests.run.spark_log", "tests.run.memory"]
 hypothesis.settings.register_profile(
     "headgate", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
-hypothesis.settings.load_profile("headgate")
+hypothesis.settings.register_profile(
+    "fast", hypothesis.settings.get_profile("headgate"), max_examples=15
+)
+hypothesis.settings.load_profile("fast" if os.environ.get("HEADGATE_FAST") else "headgate")
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what starts Spark or a broker, so that the edit loop can leave it out."""
+    """Mark what starts Spark or a broker: the edit loop leaves it out, and one process runs all of it.
+
+    So there is one session, and the other process has the rest meanwhile (``-n 2 --dist loadgroup``).
+    """
     for item in items:
         folder = item.path.parent.name
         if folder in ("spark", "kafka") or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
+            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")

@@ -30,6 +30,8 @@ from headgate.figures.data_folder import data_file, found_data_file
 from headgate.figures.figure import Drawn
 from headgate.figures.runner import in_process
 
+pytestmark = pytest.mark.slow
+
 FIGURES = ("cod_fig2", "cod_fig9", "cod_fig10")
 real = pytest.mark.skipif(
     any(found_data_file(recipe.file) is None for recipe in REAL.values()), reason="no data files here"

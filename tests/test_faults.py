@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -146,6 +148,66 @@ def test_another_applications_declaration_leaves_this_ones_target(control: Path)
     SettingsFile(control, "g").change(hold=3)
     job.run.refresh()
     assert job.run.settings.hold == 3, "what people change holds for both"
+
+
+class Shy(Policy):
+    """Plans while nothing is to be shed, and fails in the middle of an overload."""
+
+    @property
+    def grouping(self) -> Grouping:
+        return Grouping()
+
+    def plan(self, budget: Budget, concept: Concept) -> Plan:
+        if budget.keep < 1.0:
+            raise ValueError("no idea whom to shed")
+        return Plan(budget.keep)
+
+
+def test_a_policy_that_fails_only_while_shedding_fails_as_chosen(control: Path) -> None:
+    job = Job(control, GateSettings(hold=1, floor=0.2, on_failure="closed"), policy=Shy())
+    records = job.steps(8)
+    assert job.current == Plan(0.2)
+    assert records[-1].origin == "fail-closed"
+    assert "no idea whom to shed" in records[-1].why
+
+
+class _Restless(_Failing):
+    def revised(self) -> Budget | None:
+        raise RuntimeError("no site")
+
+
+@dataclass(frozen=True)
+class Restless(Failing):
+    """Has no second thoughts, and says so badly."""
+
+    def build(self, snapshot: Any = None) -> Controller:
+        return _Restless(self.broken)
+
+
+def test_second_thoughts_that_fail_cost_no_record(control: Path) -> None:
+    job = Job(control, GateSettings(hold=1), controller=Restless({"now": False}))
+    job.steps(5)
+    assert list(Ledger(control, "g", "q").records()) == list(range(5))
+
+
+def test_a_record_that_a_full_disk_cuts_off_is_written_again(control: Path) -> None:
+    code = (
+        "import resource, signal, sys; from pathlib import Path\n"
+        "from headgate.plan import KEEP_ALL; from headgate.store.ledger import Ledger, Record\n"
+        "from headgate.store.bookkeeper import Bookkeeper\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "books = Bookkeeper(Ledger(Path(sys.argv[1]), 'g', 'q'), 'g')\n"
+        "soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (30, hard))\n"
+        "try: books.add(Record('g', 'q', 7, 2, 1, 1, KEEP_ALL))\n"
+        "except OSError: print('told')\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard)); books.retry()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(control)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "told\n"
+    assert Ledger(control, "g", "q").records()[7].arrived == 2
 
 
 class TestEveryPinHasAStory:

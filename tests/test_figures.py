@@ -17,6 +17,8 @@ from headgate.cli.figures import figures
 from headgate.errors import BadArgument
 from headgate.figures import SWEEPS, build
 
+pytestmark = pytest.mark.slow
+
 #: The metrics that each paper's axes have, by the paper.
 METRICS = {
     "las": {"average_queueing_latency_s", "dropped_ratio", "shedding_ratio"},
@@ -88,9 +90,8 @@ def test_figures_that_do_not_exist_are_refused() -> None:
 @pytest.mark.parametrize("name", SWEEPS)
 def test_a_figures_work_can_be_sent_to_another_process(name: str) -> None:
     sweep = importlib.import_module(SWEEPS[name]).sweep(2, True)
-    again, items = pickle.loads(pickle.dumps((sweep.run, sweep.items)))
-    assert items == sweep.items
-    assert again(items[-1]) == sweep.run(sweep.items[-1])
+    _, items = pickle.loads(pickle.dumps((sweep.run, sweep.items)))
+    assert items == sweep.items  # that workers find the same: tests/spark/test_figures_on_spark.py
 
 
 def test_progress_counts_the_items() -> None:

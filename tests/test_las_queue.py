@@ -28,6 +28,8 @@ from headgate.las import (
 from headgate.sim.las_queue import LasRun, PublishedPolicy, learnt_pair, run, simulate
 from headgate.sim.las_stream import LasStream, StreamLaw, phases
 
+pytestmark = pytest.mark.slow
+
 targets = st.one_of(
     st.builds(AverageLatency, st.sampled_from([0.0, 0.002, 0.0064]), st.sampled_from(["long", "short"]),
               st.integers(0, 1)),

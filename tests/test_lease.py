@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -63,7 +64,7 @@ def test_a_second_owner_is_refused_as_soon_as_the_first_one_beats(lease: Lease, 
         OwnedElsewhere, match=r"gate 'g' is steered by process 7 on rome, which is alive"
     ):
         lease.claim(OSLO, "gate 'g'")
-    assert clock.now <= 2.0
+    assert clock.now <= 4.0
     assert not lease.beat(OSLO)
     assert lease.holder().owner == "rome-driver"  # type: ignore[union-attr]
 
@@ -150,3 +151,41 @@ def test_what_is_no_lease_is_nobodys(tmp_path: Path, text: str) -> None:
     assert lease.holder() is None
     lease.claim(ROME, "gate 'g'")
     assert lease.holder() == ROME
+
+
+def test_a_last_word_before_it_is_given_back_refuses_nobody(lease: Lease, clock: Clock) -> None:
+    lease.claim(ROME, "gate 'g'")
+
+    def say_goodbye() -> None:
+        if clock.now == 1.0:
+            lease.beat(ROME)
+        if clock.now == 2.0:
+            lease.release(ROME)
+
+    clock.meanwhile = say_goodbye
+    lease.claim(OSLO, "gate 'g'")
+    assert clock.now <= 2.5
+
+
+def test_the_late_end_of_one_run_leaves_the_next_ones_lease(lease: Lease) -> None:
+    first, second = replace(ROME, run="r1"), replace(ROME, run="r2")
+    lease.claim(first, "gate 'g'")
+    lease.claim(second, "gate 'g'")
+    lease.release(ROME, "r1")
+    assert lease.alive()
+    lease.release(ROME, "r2")
+    assert not lease.alive()
+    lease.claim(second, "gate 'g'")
+    assert not lease.alive(), "workers of a run whose loop has ended do not speak for it"
+    lease.claim(replace(ROME, run="r3"), "gate 'g'")
+    assert lease.alive()
+
+
+def test_a_worker_without_a_memory_judges_by_the_age_of_the_file(tmp_path: Path) -> None:
+    lease = Lease(tmp_path)
+    lease.claim(ROME, "gate 'g'")
+    assert Lease(tmp_path).alive()
+    long_ago = (tmp_path / "lease.json").stat().st_mtime - 60
+    os.utime(tmp_path / "lease.json", (long_ago, long_ago))
+    assert not Lease(tmp_path).alive()
+    assert [p.name for p in tmp_path.iterdir()] == ["lease.json"]

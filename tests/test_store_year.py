@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from headgate.bench.store_year import ask, year
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_year_expires_what_is_old_and_stays_small(tmp_path: Path) -> None:

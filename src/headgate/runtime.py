@@ -116,8 +116,9 @@ class GateRun:
         self._store = PlanStore(spec.control, spec.name, query, clock)
         self._ledger = Ledger(spec.control, spec.name, query)
         self._books = Bookkeeper(self._ledger, str(self))
-        #: How often in a row the controller or the policy failed, and what it said.
-        self._faults, self._fault = 0, ""
+        #: Batches in a row at which the controller or the policy failed, what it said, and whether it
+        #: has failed since the last batch began to be handled.
+        self._faults, self._fault, self._faulted = 0, "", False
         self.upkeep = Upkeep.of_run(spec.control, spec.name, query, clock)
         self._snapshot_path = self._store.folder / "controller.json"
         learned = self._load_learned()
@@ -212,6 +213,12 @@ class GateRun:
     def refresh(self) -> None:
         """Take up settings that people changed; called between batches too."""
         self._books.retry()
+        try:
+            self._take_up_settings()
+        except Exception as error:
+            self._note_fault(error)
+
+    def _take_up_settings(self) -> None:
         settings = self._read_settings(self.settings)
         if settings == self.settings:
             self._revise()
@@ -267,7 +274,7 @@ class GateRun:
             plan = self.plan()
         except Exception as error:
             self._note_fault(error)
-        if self._faults >= TOO_MANY_FAULTS:
+        if self._faulted and self._faults >= TOO_MANY_FAULTS:
             closed = self.settings.on_failure == "closed"
             plan = Plan(self.settings.floor) if closed else KEEP_ALL
             return self._worth(plan), "fail-closed" if closed else "fail-open"
@@ -275,12 +282,15 @@ class GateRun:
 
     def _note_fault(self, error: Exception) -> None:
         """A controller or a policy failed: the books go on, and the next batch is tried again."""
-        self._faults += 1
+        self._faults += not self._faulted
+        self._faulted = True
         told, self._fault = self._fault, f"{type(error).__name__}: {error}".splitlines()[0]
-        if told != self._fault or self._faults == TOO_MANY_FAULTS:
+        if told != self._fault:
             then = "the last plan holds"
             if self._faults >= TOO_MANY_FAULTS:
                 then = f"it fails {self.settings.on_failure} until that works again"
+            else:
+                then += f"; after {TOO_MANY_FAULTS} batches it fails {self.settings.on_failure}"
             log.error("%s: its controller or policy failed (%s); %s", self, self._fault, then)
             log.debug("details", exc_info=error)
 
@@ -290,6 +300,7 @@ class GateRun:
         if sample.batch_id <= self.last_batch:
             return None
         self.last_batch = sample.batch_id
+        self._faulted = False
         self.refresh()
         confirmed_by, doubt = self._examined(report)
         if doubt:
@@ -297,6 +308,8 @@ class GateRun:
         else:
             self._try_to_learn(report)
         self._publish()
+        if not self._faulted:
+            self._faults, self._fault = 0, ""
         record = replace(self._record(report), witness=confirmed_by, doubt=doubt)
         try:
             self._books.add(record)
@@ -309,7 +322,6 @@ class GateRun:
     def _try_to_learn(self, report: BatchReport) -> None:
         try:
             self._learn(report)
-            self._faults, self._fault = 0, ""
         except Exception as error:
             self._note_fault(error)
 
@@ -388,7 +400,7 @@ class GateRun:
         sample = report.sample
         plan, origin, shape = self._plan_of(report)
         remark, would_shed = self._fault, 0
-        if not self._fault:
+        if not self._faulted:
             try:
                 remark, would_shed = self.spec.policy.remark(plan, self._concept), self._would_shed()
             except Exception as error:
@@ -406,7 +418,7 @@ class GateRun:
             origin=origin,
             mode=self.settings.mode,
             would_shed=would_shed,
-            state="fault" if self._fault else self._budget.state,
+            state="fault" if self._faulted else self._budget.state,
             why="; ".join(filter(None, (remark, self._note_of(sample.batch_id), self._budget.why))),
             started_at=sample.started_at,
             duration_s=sample.duration_s,
@@ -450,10 +462,13 @@ class GateRun:
         except (OSError, ValueError):
             pinned = None
         met = report.weight
-        if pinned is not None and not report.astray and met in (None, pinned.plan.default_weight):
+        failed = pinned is not None and pinned.origin.startswith("fail")
+        stray = report.astray and not failed  # a pin that says so itself is what those tasks met
+        if pinned is not None and not stray and met in (None, pinned.plan.default_weight):
             return pinned.plan, pinned.origin, pinned.shape
         if pinned is None and report.sample.arrived == 0:
-            return self.plan(), "plan", ""  # no row, so no task of a drawing gate asked for one
+            # No row, so no task of a drawing gate asked for one.
+            return self._store.current() or KEEP_ALL, "plan", ""
         # No pin: the worker could not use the folder, and failed open or closed.
         given = self.spec.settings
         if met is None:

@@ -15,6 +15,8 @@ def run_folder() -> Path:
     beside = Path(__file__).resolve().parents[2] / "out" / "tests"
     folder = Path(os.environ.get("HEADGATE_TEST_RUN") or beside)
     folder.mkdir(parents=True, exist_ok=True)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return folder  # the process that started this one has begun it
     for path in folder.iterdir():
         if path.is_file():
             path.unlink(missing_ok=True)

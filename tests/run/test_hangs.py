@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 
 _WITH_A_JVM = """
 import subprocess, time
 from pathlib import Path
 import pyspark, pytest
-
-pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def jvm():

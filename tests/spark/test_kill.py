@@ -52,13 +52,14 @@ def _alive(group: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.long)])
-def test_a_killed_query_keeps_the_same_rows_again(tmp_path: Path, kills: int) -> None:
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_killed_query_keeps_the_same_rows_again(tmp_path: Path) -> None:
     with Progress(disable=True) as progress:
-        result = kill_and_replay(tmp_path, kills=kills, progress=progress, seed=4)
+        result = kill_and_replay(tmp_path, kills=3, progress=progress, seed=4)
     context = result["context"]
-    assert context["kills"] == kills, context
+    assert context["kills"] == 3, context
     assert context["ledger_balanced"], context
-    assert context["replayed_batches"] >= (kills > 1), context
+    assert context["replayed_batches"] >= 1, context
     assert result["ratios"]["jaccard_gate"] == 1.0
     assert context["ledger"]["arrived"] == context["batches"] * 400

@@ -66,7 +66,8 @@ def _gate(folder: Path, name: str, now: float) -> dict[str, Any]:
         asked = {"kind": "gate", "mode": "?", "target": f"settings cannot be read ({error})"}
         asked |= {"target_s": None, "settings": {}, "retention": None}
     queries = [_query(folder, name, query, now) for query in queries_of(folder, name)]
-    ages = [q["heartbeat_age_s"] for q in queries if q["heartbeat_age_s"] is not None]
+    steered = [q for q in queries if not q["ended"]] or queries
+    ages = [q["heartbeat_age_s"] for q in steered if q["heartbeat_age_s"] is not None]
     return {
         "gate": name,
         **asked,

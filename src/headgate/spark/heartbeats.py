@@ -40,22 +40,21 @@ class Heartbeats:
         """Beat for this gate in this query from now on, if it is there: its workers begin the lease."""
         with self._lock:
             self._leases.setdefault((gate, query), Lease(PlanStore(control, gate, query).folder))
-            self._silenced.discard((gate, query))
 
     def silence(self, gate: str, query: str, silent: bool = True) -> None:
         """Do not vouch for a gate whose reports cannot be handled; or do so again."""
         with self._lock:
             (self._silenced.add if silent else self._silenced.discard)((gate, query))
 
-    def end(self, query: str) -> None:
-        """The query is over: whoever runs it next need not wait."""
+    def end(self, query: str, run: str | None = None) -> None:
+        """The query is over: whoever runs it next need not wait. Of another run the lease is kept."""
         with self._lock:
             ended = {key: self._leases.pop(key) for key in list(self._leases) if key[1] == query}
             self._silenced -= ended.keys()
             self.lost -= ended.keys()
         for lease in ended.values():
             with contextlib.suppress(OSError):
-                lease.release(this_process())
+                lease.release(this_process(), run)
 
     def stop(self) -> None:
         """The process is about to end."""
@@ -73,9 +72,15 @@ class Heartbeats:
 
     def _beat(self, key: _Key, lease: Lease) -> None:
         try:
-            if lease.holder() is None or key in self.lost:
-                return  # no batch of the query has come to the gate yet, or the gate is another's now
-            if not lease.beat(this_process()):
+            holder = lease.holder()
+            if holder is None:
+                return  # no batch of the query has come to the gate yet
+            if holder.owner == this_process().owner:
+                self.lost.discard(key)  # the other one has ended, and our workers took it up again
+            with self._lock:  # not behind the back of `end`
+                if key not in self._leases or lease.beat(this_process()):
+                    return
+            if key not in self.lost:
                 self.lost.add(key)
                 log.error(
                     "gate %r of query %s is steered by another process now: this one's query ends with "

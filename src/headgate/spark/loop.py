@@ -52,7 +52,7 @@ STUCK_S = 60.0
 #: So many batches in a row that a gate cannot handle, and it must fail open or closed.
 _TOO_MANY_FAULTS = 3
 
-Step = Callable[[], None]
+Step = Callable[[], object]
 
 
 class Run(Protocol):
@@ -135,7 +135,7 @@ class ControlLoop:
         self._faults: dict[str, str] = {}
         self._failed: dict[tuple[str, str], int] = {}
         self._ended = threading.Event()
-        self._went_round = time.monotonic()
+        self._was_well = time.monotonic()
         if not connect:
             spark.streams.addListener(_Listener(self))
         self._thread = threading.Thread(target=self._run, name="headgate-loop", daemon=True)
@@ -174,6 +174,7 @@ class ControlLoop:
             for key in running:
                 if key[1] == inside:
                     handled = self._runs[key].last_batch
+                    self._runs[key].finish()
                     self._runs[key] = spec.open(key[1])
                     self._runs[key].last_batch = handled
             for query in self._queries:
@@ -184,8 +185,11 @@ class ControlLoop:
             self._heartbeats.steer(spec.control, spec.name, query)
 
     def _going_round(self) -> bool:
-        """Whether the loop's thread is well: a heartbeat without it would keep old plans alive."""
-        return self._thread.is_alive() and time.monotonic() - self._went_round < STUCK_S
+        """Whether the loop's thread is well, and Spark answers it.
+
+        A heartbeat without that would keep old plans alive, and vouch for a Spark that is gone.
+        """
+        return self._thread.is_alive() and time.monotonic() - self._was_well < STUCK_S
 
     def tally(self, gate: str, query: str, batch: int, tally: Tally) -> None:
         """A gate inside ``foreachBatch`` has counted a batch that Spark will report."""
@@ -217,8 +221,15 @@ class ControlLoop:
             self._queries[query] = handle
         for spec in self._specs.values():
             self._steer(spec, query)
+        for spec in self._specs.values():  # one that cannot be opened is no other one's fault
             if PlanStore(spec.control, spec.name, query).folder.is_dir():
-                self._runs[(spec.name, query)] = spec.open(query)
+                self._do(f"opening {spec.name!r}", partial(self._open, spec, query))
+
+    def _open(self, spec: Spec, query: str) -> Run:
+        key = (spec.name, query)
+        if key not in self._runs:
+            self._runs[key] = spec.open(query)
+        return self._runs[key]
 
     def on_progress(self, text: str) -> None:
         """Let every gate of the query decide."""
@@ -290,13 +301,11 @@ class ControlLoop:
         key = (spec.name, query)
         if key in self._heartbeats.lost:
             return  # another process steers it now, and keeps its books
-        if key not in self._runs:
-            self._runs[key] = spec.open(query)
         try:
-            self._runs[key].handle(report)
+            self._open(spec, query).handle(report)
         except Exception:
             self._failed[key] = self._failed.get(key, 0) + 1
-            if self._failed[key] == _TOO_MANY_FAULTS:
+            if self._failed[key] >= _TOO_MANY_FAULTS:
                 self._heartbeats.silence(*key)  # its workers fail open or closed from now on
             raise
         if self._failed.pop(key, 0) >= _TOO_MANY_FAULTS:
@@ -319,7 +328,9 @@ class ControlLoop:
         self._seen.pop(query, None)
         for key in [k for k in self._runs if k[1] == query]:
             self._forget(key)
-        self._heartbeats.end(query)
+        for tally in [k for k in self._tallies if k[1] == query]:
+            del self._tallies[tally]
+        self._heartbeats.end(query, None if handle is None else str(handle.runId))
 
     def _forget(self, key: tuple[str, str]) -> None:
         self._runs.pop(key).finish()
@@ -330,13 +341,12 @@ class ControlLoop:
     def _run(self) -> None:
         polled = 0.0
         while not self._ended.is_set():
-            self._went_round = time.monotonic()
             with contextlib.suppress(queue.Empty):
                 self._do("a report", self._steps.get(timeout=self._poll_s / 2))
             now = time.monotonic()
             if now - polled >= self._poll_s:
                 polled = now
-                self._do("asking for progress", self._poll)
+                self._poll()
 
     def _do(self, what: str, step: Step) -> None:
         """A fault must not end the loop (the gates would fail open or closed); say each once."""
@@ -354,13 +364,12 @@ class ControlLoop:
                 log.debug("details", exc_info=True)
 
     def _poll(self) -> None:
-        for run in self._runs.values():
-            run.refresh()
-        self._catch_up()
+        for (gate, _), run in list(self._runs.items()):
+            self._do(f"the settings of {gate!r}", run.refresh)
+        self._do("asking for progress", self._catch_up)
 
     def _work_off(self) -> None:
         while True:
-            self._went_round = time.monotonic()
             try:
                 step = self._steps.get_nowait()
             except queue.Empty:
@@ -370,8 +379,10 @@ class ControlLoop:
     def _catch_up(self) -> None:
         """Handle what the queries report and the listener did not bring."""
         if not self._specs:
+            self._was_well = time.monotonic()
             return
         active = {str(handle.id): handle for handle in self._spark.streams.active}
+        self._was_well = time.monotonic()
         for query, handle in active.items():
             held = self._queries.get(query)
             if held is not None and held.runId != handle.runId:

@@ -51,8 +51,11 @@ class Passes:
     def _passes(self, inside: Any, run: str, batch: int) -> dict[tuple[int, str], list[int]]:
         store = inside.statusStore()
         ids = inside.statusTracker().getJobIdsForGroup(run)
+        java: Any = self._context
+        told = str(java._jvm.java.util.Arrays.toString(ids))  # one call, and not one a number
+        numbers = sorted((int(n) for n in re.findall(r"\d+", told)), reverse=True)
         stages: set[int] = set()
-        for number in sorted((int(ids[i]) for i in range(len(ids))), reverse=True)[:_MOST_JOBS]:
+        for number in numbers[:_MOST_JOBS]:
             job = store.job(number)
             named = _BATCH.search(str(job.description()))
             if named is not None and int(named[1]) > batch:

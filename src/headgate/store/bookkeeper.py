@@ -33,7 +33,11 @@ class Bookkeeper:
     def write(self) -> None:
         """Append all that wait, as far as that can be done."""
         while self._waiting:
-            self._ledger.append(self._waiting[0])
+            try:
+                self._ledger.append(self._waiting[0])
+            except (TypeError, ValueError) as error:  # no JSON can be made of it, now or later
+                batch = self._waiting[0].batch
+                log.error("%s: batch %d cannot be recorded: %s", self._whose, batch, error)
             self._waiting.popleft()
 
     def retry(self) -> None:

@@ -12,6 +12,7 @@ Read by Spark's Python workers once a batch, so this module imports little.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import socket
@@ -58,10 +59,16 @@ class Holder:
 
     def surely_gone(self) -> bool:
         """Whether this machine can tell that the process has ended."""
-        here = _machine()
-        if not self.pid or not self.boot or (self.host, self.boot) != here:
+        if not self.pid or not self.boot or (self.host, self.boot) != _machine():
             return False
-        return _pid_started(self.pid) != self.pid_started
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        except OSError:
+            pass  # another user's: it is there
+        started = _pid_started(self.pid)
+        return bool(started) and started != self.pid_started
 
     @classmethod
     def from_json(cls, value: Any) -> Holder | None:
@@ -77,21 +84,26 @@ class Holder:
 
 @functools.cache
 def _machine() -> tuple[str, str]:
+    """The host, and what makes its process numbers its own: the boot, and the container's namespace."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        boot += " " + os.readlink("/proc/self/ns/pid")
     except OSError:
         boot = ""  # not Linux: processes are known by their beats alone
     return socket.gethostname(), boot
 
 
 def _pid_started(pid: int) -> str:
-    """When a process began, in the kernel's ticks: a number is used again for another process."""
+    """When a process began, in the kernel's ticks: a number is used again for another process.
+
+    Empty where that cannot be read; one that has ended and is not yet collected began never.
+    """
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return ""
     state, *rest = text.rpartition(")")[2].split()
-    return "" if state == "Z" else rest[18]
+    return "ended" if state == "Z" else rest[18]
 
 
 @functools.cache
@@ -109,9 +121,14 @@ class Watch:
         self._clock = clock
         self._seen: dict[str, tuple[str, int, float]] = {}
 
-    def silent_s(self, of: str, holder: Holder) -> float:
-        """Seconds for which the holder of lease `of` has been seen to say nothing new."""
+    def silent_s(self, of: str, holder: Holder, at_first: Callable[[], float] | None = None) -> float:
+        """Seconds for which the holder of lease `of` has been seen to say nothing new.
+
+        `at_first` says so for one that is looked at for the first time.
+        """
         now = self._clock()
+        if of not in self._seen and at_first is not None:
+            self._seen[of] = (holder.owner, holder.beat, now - at_first())
         owner, beat, since = self._seen.get(of, ("", -1, now))
         if (owner, beat) != (holder.owner, holder.beat):
             self._seen[of] = (holder.owner, holder.beat, now)
@@ -145,7 +162,24 @@ class Lease:
         holder = self.holder()
         if holder is None or holder.released:
             return False
-        return self._watch.silent_s(str(self._path), holder) < GONE_S
+        return self._watch.silent_s(str(self._path), holder, self._silent_by_the_store) < GONE_S
+
+    def _silent_by_the_store(self) -> float:
+        """How old the last beat is against a file that is written now.
+
+        Both times are set by whoever keeps the files, so no two clocks meet. For a worker that has no
+        memory of the holder; one that has watched it needs no file.
+        """
+        mark = self._path.with_name(f".look-{uuid.uuid4().hex}")
+        try:
+            write_json(mark, {}, lasting=False)
+            now = mark.stat().st_mtime
+            return max(0.0, now - self._path.stat().st_mtime)
+        except OSError:
+            return 0.0
+        finally:
+            with contextlib.suppress(OSError):
+                mark.unlink()
 
     def age_s(self, clock: Callable[[], float] = time.time) -> float | None:
         """Seconds since the last beat, for people: by the file's time and a clock that may differ."""
@@ -165,10 +199,12 @@ class Lease:
         self._write(replace(me, beat=count, run=run, released=False))
         return True
 
-    def release(self, me: Holder) -> None:
-        """Give it back, if it is ours: the next one need not wait."""
+    def release(self, me: Holder, run: str | None = None) -> None:
+        """Give it back, if it is ours (and of this run): the next one need not wait."""
         holder = self.holder()
-        if holder is not None and holder.owner == me.owner:
+        if holder is None or holder.owner != me.owner:
+            return
+        if run is None or holder.run in ("", run):
             self._write(replace(holder, released=True))
 
     def claim(self, me: Holder, what: str) -> bool:
@@ -178,14 +214,19 @@ class Lease:
         the holder lives; that is known as soon as its count moves.
         """
         first = self.holder()
-        if first is not None and first.owner == me.owner and not first.released:
-            return False
-        began = self._clock()
+        if first is not None and first.owner == me.owner:
+            if not first.released and me.run in ("", first.run):
+                return False
+            if first.released and me.run and first.run == me.run:
+                return False  # the loop of this very run has ended: the gate is steered by nobody
+        began, moves, last = self._clock(), 0, first
         while True:
             holder = self.holder()
             if holder is None or holder.owner == me.owner or self._free(holder):
                 break
-            if first is None or (holder.owner, holder.beat) != (first.owner, first.beat):
+            if last is None or (holder.owner, holder.beat) != (last.owner, last.beat):
+                moves, last = moves + 1, holder
+            if moves >= 2:  # once may be its last word, before it gives the lease back
                 raise OwnedElsewhere(
                     f"{what} is steered by {holder.told}, which is alive: two runs of one query would "
                     "share its plans and its ledger. Stop one of them; a query with a copied checkpoint "

@@ -81,7 +81,8 @@ class PlanStore:
         self._gate_folder = control / "gates" / gate
         self.folder = self._gate_folder / "queries" / query
         self._clock, self._sleep = clock, sleep
-        self.lease = Lease(self.folder, watch, clock, sleep)
+        steady = time.monotonic if clock is time.time else clock
+        self.lease = Lease(self.folder, watch, steady, sleep)
         #: The latest batch that was ever handled; known when something is published.
         self._handled: int | None = None
 

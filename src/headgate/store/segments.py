@@ -16,6 +16,7 @@ repeated because the file was set aside under it) counts once.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import logging
@@ -155,7 +156,8 @@ class Segments:
                 if end > 0:
                     file.seek(end - 1)
                     line = line if file.read(1) == b"\n" else b"\n" + line
-                file.write(line)
+                if file.write(line) != len(line):  # the next append begins a line of its own
+                    raise OSError(errno.ENOSPC, "the record was cut off: no space left", str(path))
                 os.fsync(handle)
                 if end == 0:
                     sync_folder(self.folder)
