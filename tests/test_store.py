@@ -24,7 +24,7 @@ from headgate.store.folder import (
 )
 from headgate.store.lease import BEAT_S, GONE_S
 from headgate.store.ledger import Ledger, Record, gates_in, queries_of
-from headgate.store.plans import KEPT_PINS, PinnedPlan, PlanStore
+from headgate.store.plans import PinnedPlan, PlanStore
 from headgate.store.settings_file import SettingsFile
 from headgate.testing.clock import ManualClock
 
@@ -101,16 +101,6 @@ def test_before_any_plan_the_opening_holds(store: PlanStore) -> None:
     assert store.pin(0, OPEN) == PinnedPlan(KEEP_ALL, "start")
     store.publish_opening(Plan(0.2))
     assert store.pin(1, OPEN) == PinnedPlan(Plan(0.2), "start")
-
-
-def test_pruning_keeps_recent_pins(store: PlanStore) -> None:
-    store.beat()
-    store.publish(Plan(0.5))
-    for batch in range(KEPT_PINS + 30):
-        store.pin(batch, OPEN)
-    store.prune(range(KEPT_PINS + 20))
-    assert store.pinned_batches() == list(range(30, KEPT_PINS + 30))
-    assert store.pinned(29) is None
 
 
 # ------------------------------------------------------------------------------------------ files

@@ -88,10 +88,10 @@ class BatchReport:
     yielded_groups: Mapping[str, int] = field(default_factory=dict)
     deviation: float = 0.0
     curve: tuple[float, ...] = ()
-    #: In front of a join: the groups of this batch as a bitmap, the latest event time in microseconds,
-    #: and the other stream's groups.
     #: Tasks that could not have the batch's plan, and failed open or closed.
     astray: int = 0
+    #: In front of a join: the groups of this batch as a bitmap, the latest event time in microseconds,
+    #: and the other stream's groups.
     present: bytes | None = None
     latest_us: int | None = None
     met: bytes | None = None

@@ -89,6 +89,42 @@ def test_a_lease_lives_with_its_query_and_ends_with_it(
     assert not lease.alive()
 
 
+class CannotBeOpened:
+    """Something of the session's that fails whenever a query begins."""
+
+    name = "broken"
+
+    def __init__(self, control: Path) -> None:
+        self.control = control
+
+    def open(self, query: str) -> Any:
+        raise RuntimeError("cannot be opened")
+
+
+def test_one_that_cannot_be_opened_takes_no_other_ones_heartbeat(
+    spark: Any, file_stream: Any, control: Path, start: Any
+) -> None:
+    stream = file_stream()
+    stream.add(_rows(0))
+    frame = stream.frame().transform(hg.gate("g", rate=0.5, control=control))
+    first = start(frame)
+    _recorded(spark, control, 1)
+    first.stop()
+    loop = ControlLoop.of(spark)
+    loop.drain()
+    PlanStore(control, "broken", first.id).folder.mkdir(parents=True)
+    loop._specs = {"broken": CannotBeOpened(control), **loop._specs}
+    try:
+        stream.add(_rows(N))
+        second = start(frame)
+        _recorded(spark, control, 2)
+        lease = PlanStore(control, "g", second.id).lease
+        before = lease.holder().beat  # type: ignore[union-attr]
+        _eventually(lambda: lease.holder().beat > before, "a heartbeat")  # type: ignore[union-attr]
+    finally:
+        loop._specs.pop("broken")
+
+
 @pytest.fixture
 def lives_in_rome(control: Path) -> Iterator[Callable[[str], None]]:
     """Another driver holds the lease of a query, and beats."""

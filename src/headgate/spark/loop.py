@@ -30,7 +30,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headgate.errors import BadArgument
-from headgate.runtime import BatchReport, GateSpec
+from headgate.runtime import TOO_MANY_FAULTS, BatchReport, GateSpec
 from headgate.spark.batch_tallies import Tally
 from headgate.spark.guard_meter import guard_reports_in
 from headgate.spark.heartbeats import Heartbeats
@@ -49,8 +49,6 @@ log = logging.getLogger("headgate")
 
 #: A loop that has not gone round for so long is stuck, and its gates must not be told that it lives.
 STUCK_S = 60.0
-#: So many batches in a row that a gate cannot handle, and it must fail open or closed.
-_TOO_MANY_FAULTS = 3
 
 Step = Callable[[], object]
 
@@ -305,10 +303,10 @@ class ControlLoop:
             self._open(spec, query).handle(report)
         except Exception:
             self._failed[key] = self._failed.get(key, 0) + 1
-            if self._failed[key] >= _TOO_MANY_FAULTS:
+            if self._failed[key] >= TOO_MANY_FAULTS:
                 self._heartbeats.silence(*key)  # its workers fail open or closed from now on
             raise
-        if self._failed.pop(key, 0) >= _TOO_MANY_FAULTS:
+        if self._failed.pop(key, 0) >= TOO_MANY_FAULTS:
             self._heartbeats.silence(*key, silent=False)
 
     def on_terminated(self, query: str, run: str | None = None) -> None:

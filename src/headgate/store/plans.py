@@ -6,7 +6,7 @@ Read by Spark's Python workers once a batch, so this module imports little.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -258,9 +258,3 @@ class PlanStore:
     def unpin(self, batch: int) -> None:
         """Drop a batch's pin: what it met is in the ledger, or of no use any more."""
         unclaim(self._pin_path(batch))
-
-    def prune(self, settled: Collection[int]) -> None:
-        """Drop old pins of batches whose plans the ledger holds, but for the latest."""
-        for batch in self.pinned_batches()[:-KEPT_PINS]:
-            if batch in settled:
-                self.unpin(batch)
