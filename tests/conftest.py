@@ -24,6 +24,7 @@ hypothesis.settings.load_profile("fast" if os.environ.get("HEADGATE_FAST") else 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
+@pytest.hookimpl(tryfirst=True)  # before the groups are looked at
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what starts Spark or a broker: the edit loop leaves it out, and one process runs all of it.
 
