@@ -33,8 +33,8 @@ demo: java $(STAMP) ## a stream at several times this machine's capacity, withou
 	$(BIN)/headgate demo
 
 # What FAST=1 leaves out needs no Java.
-test: $(if $(FAST),,java) $(STAMP) ## on a real Spark and a real Kafka broker: a quarter of an hour; FAST=1 without Spark: a minute
-	$(if $(FAST),HEADGATE_FAST=1 )$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(if $(FAST),\
+test: $(if $(FAST),,java) $(STAMP) ## on a real Spark and a real Kafka broker: twenty minutes; FAST=1 without Spark: a minute or two
+	$(if $(FAST),HEADGATE_FAST=1 )$(BIN)/python -m pytest -q $(if $(FAST),-n 2 \
 	  --ignore=tests/spark --ignore=tests/kafka -m "not long and not spark and not slow",-m "not long")
 
 test-all: java $(STAMP) ## every test, also what takes minutes by nature (a federation, more kills, whole figures): 40 minutes

@@ -24,17 +24,12 @@ hypothesis.settings.load_profile("fast" if os.environ.get("HEADGATE_FAST") else 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
-@pytest.hookimpl(tryfirst=True)  # before the groups are looked at
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what starts Spark or a broker: the edit loop leaves it out, and one process runs all of it.
-
-    So there is one session, and the other process has the rest meanwhile (``-n 2 --dist loadgroup``).
-    """
+    """Mark what starts Spark or a broker, so that the edit loop can leave it out."""
     for item in items:
         folder = item.path.parent.name
         if folder in ("spark", "kafka") or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")
