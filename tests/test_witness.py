@@ -5,15 +5,12 @@ from __future__ import annotations
 import pytest
 
 from headgate.load import LoadSample
-from headgate.plan import Plan
 from headgate.witness import AT_MOST, EQUAL, UNKNOWN, Witness, cross_examine
-
-HALF = Plan(0.5)
 
 
 def says(arrived: int, kept: int, relation: str, **witness: object) -> tuple[str, bool]:
     sample = LoadSample(0, 0.0, 1.0, arrived, kept)
-    by, doubt = cross_examine(sample, HALF, relation, Witness(**witness))  # type: ignore[arg-type]
+    by, doubt = cross_examine(sample, relation, Witness(**witness))  # type: ignore[arg-type]
     return by, bool(doubt)
 
 

@@ -353,8 +353,7 @@ class GateRun:
         if witness is not None:
             if witness.cut_short is None:
                 witness = replace(witness, cut_short=witness.limits > self.spec.limits)
-            plan = self._plan_of(report)[0]
-            confirmed_by, doubt = cross_examine(report.sample, plan, self.spec.relation, witness)
+            confirmed_by, doubt = cross_examine(report.sample, self.spec.relation, witness)
         return confirmed_by, doubt or self._unlike_before(report)
 
     def _unlike_before(self, report: BatchReport) -> str:

@@ -43,7 +43,7 @@ class Witness:
     limits: int = 0
 
 
-def cross_examine(sample: LoadSample, plan: Plan, relation: str, witness: Witness) -> tuple[str, str]:
+def cross_examine(sample: LoadSample, relation: str, witness: Witness) -> tuple[str, str]:
     """Who confirms the count of arrived rows, if anybody, and what speaks against it, in words.
 
     ``offsets`` and ``rows`` (``numInputRows``) confirm it to the row; ``passes`` says that the last pass

@@ -1,6 +1,7 @@
 """A thread that says, for each gate of each running query, that this process steers it.
 
-It waits for nothing else: not for the loop's lock, not for a ledger, not for Spark. It speaks only while
+It does not wait for the loop's lock, a ledger or Spark; only for the control folders, one after another,
+so that a mount that hangs silences all gates of the process. It speaks only while
 the loop really goes round, and not for a gate whose batches the loop fails at again and again: then the
 gate's workers must fail open or closed, as they were told.
 """
