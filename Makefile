@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
+# Spark's Python workers import the sources anew each: compiled once, not once a worker.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all soak check bench kafka lock clean java
@@ -34,11 +36,11 @@ demo: java $(STAMP) ## a stream at several times this machine's capacity, withou
 
 # What FAST=1 leaves out needs no Java.
 test: $(if $(FAST),,java) $(STAMP) ## on a real Spark and a real Kafka broker: less than half an hour; FAST=1 without Spark: a minute or two
-	$(if $(FAST),HEADGATE_FAST=1 )$(BIN)/python -m pytest -q $(if $(FAST),-n 2 \
+	$(if $(FAST),HEADGATE_FAST=1 )$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(if $(FAST), \
 	  --ignore=tests/spark --ignore=tests/kafka -m "not long and not spark and not slow",-m "not long")
 
 test-all: java $(STAMP) ## every test, also what takes minutes by nature (a federation, more kills, whole figures): 40 minutes
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
 
 soak: java $(STAMP) ## thousands of short batches, and whether anything grows: about two hours
 	$(BIN)/python -m tests.soak

@@ -10,7 +10,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-pytest_plugins = ["tests.run.hangs", "tests.run.spark_log", "tests.run.memory"]
+pytest_plugins = [f"tests.run.{name}" for name in ("hangs", "java", "spark_log", "memory", "lanes")]
 
 #: A machine that is busy for a moment is no fault of the code under test.
 hypothesis.settings.register_profile(

@@ -11,6 +11,7 @@ import gc
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
@@ -52,12 +53,20 @@ def _drop_leftovers(spark: SparkSession) -> None:
     gc.collect()  # frames in reference cycles hold their plans in the JVM
 
 
+#: Modules of which this process has run a test with the session: another process may have the others.
+_used_spark: set[Path] = set()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if "spark" in getattr(item, "fixturenames", ()):
+        _used_spark.add(item.path)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _bounded_memory(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     module = request.node
-    uses_spark = any("spark" in i.fixturenames for i in request.session.items if i.path == module.path)
-    if not uses_spark:
+    if module.path not in _used_spark:
         return
     spark: SparkSession = request.getfixturevalue("spark")
     _drop_leftovers(spark)

@@ -1,18 +1,17 @@
 """What Spark says at WARN and above: in a file of the run, and in the report of a test that fails.
 
-Every JVM of the run writes there, also those of Sparks that a test starts as processes of their own:
-the settings go through the environment.
+Every JVM of the run writes there (`tests.run.java`).
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.run.folder import run_folder
+from tests.run.java import add_options
 
 _CONFIG = """\
 rootLogger.level = warn
@@ -40,9 +39,7 @@ def _log() -> Path:
 def pytest_configure(config: pytest.Config) -> None:
     settings = run_folder() / "log4j2.properties"
     settings.write_text(_CONFIG.format(log=_log()))
-    given = os.environ.get("SPARK_SUBMIT_OPTS", "")
-    if "log4j2.configurationFile" not in given:
-        os.environ["SPARK_SUBMIT_OPTS"] = f"{given} -Dlog4j2.configurationFile=file:{settings}".strip()
+    add_options(f"-Dlog4j2.configurationFile=file:{settings}")
 
 
 def _size() -> int:

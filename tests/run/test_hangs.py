@@ -64,7 +64,7 @@ def _run(
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
     command += ["-c", "/dev/null", "-p", "tests.run.hangs", "-p", "tests.run.spark_log", *options]
     told = {
-        **os.environ,
+        **{k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")},
         "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}",
         "HEADGATE_TEST_RUN": str(tmp_path / "run"),
     }
