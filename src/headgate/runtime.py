@@ -119,7 +119,7 @@ class GateRun:
         #: Batches in a row at which the controller or the policy failed, what it said, and whether it
         #: has failed since the last batch began to be handled.
         self._faults, self._fault, self._faulted = 0, "", False
-        self.upkeep = Upkeep.of_run(spec.control, spec.name, query, clock)
+        self.upkeep = Upkeep.of_run(spec.control, spec.name, query, self.settings.retention_s, clock)
         self._snapshot_path = self._store.folder / "controller.json"
         learned = self._load_learned()
         self._controller = self._build(learned["controller"])
@@ -225,6 +225,7 @@ class GateRun:
             return
         log.info("%s: settings changed: %s", self, settings)
         before, self.settings = self.settings, settings
+        self.upkeep.retention_s = settings.retention_s
         if self.spec.controller is None and _target(before) != _target(settings):
             same_kind = (before.rate is None) == (settings.rate is None)
             snapshot = self._controller.snapshot() if same_kind else None
