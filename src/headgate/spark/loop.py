@@ -139,7 +139,7 @@ class ControlLoop:
         self._thread = threading.Thread(target=self._run, name="headgate-loop", daemon=True)
         self._heartbeats = Heartbeats(self._going_round)
         self._thread.start()
-        atexit.register(self._at_exit)
+        atexit.register(self.end)
 
     @classmethod
     def of(cls, spark: SparkSession) -> ControlLoop:
@@ -404,7 +404,9 @@ class ControlLoop:
             for progress in handle.recentProgress:
                 self.on_progress(progress.json)
 
-    def _at_exit(self) -> None:
+    def end(self) -> None:
+        """Read the last reports, and no more: the process ends, or nobody needs the loop any longer."""
+        atexit.unregister(self.end)
         self._ended.set()
         # The session may be gone already, and then there is nothing left to ask.
         self._do("the last reports", self.drain)
