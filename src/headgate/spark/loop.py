@@ -297,7 +297,7 @@ class ControlLoop:
 
     def _handle(self, spec: Spec, query: str, report: Any) -> None:
         key = (spec.name, query)
-        if key in self._heartbeats.lost:
+        if self._heartbeats.lost(*key):
             return  # another process steers it now, and keeps its books
         try:
             self._open(spec, query).handle(report)
@@ -306,6 +306,8 @@ class ControlLoop:
             if self._failed[key] >= TOO_MANY_FAULTS:
                 self._heartbeats.silence(*key)  # its workers fail open or closed from now on
             raise
+        if query in self._queries:
+            self._steer(spec, query)  # its lease may have been away so long that it was forgotten
         if self._failed.pop(key, 0) >= TOO_MANY_FAULTS:
             self._heartbeats.silence(*key, silent=False)
 
