@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,7 +25,7 @@ from headgate.store.folder import (
 )
 from headgate.store.lease import BEAT_S, GONE_S
 from headgate.store.ledger import Ledger, Record, gates_in, queries_of
-from headgate.store.plans import PinnedPlan, PlanStore
+from headgate.store.plans import PLAN_WAIT_S, PinnedPlan, PlanStore
 from headgate.store.settings_file import SettingsFile
 from headgate.testing.clock import ManualClock
 
@@ -299,20 +300,34 @@ def test_a_batch_waits_shortly_for_a_plan_that_is_on_its_way(control: Path) -> N
     assert 0 < sum(slept) < 0.3, "and nothing is waited for long"
 
 
-def test_an_idle_gate_waits_only_after_a_long_batch(control: Path) -> None:
-    clock = ManualClock()
+@pytest.mark.parametrize("off_s", [-3600.0, 3600.0])
+@pytest.mark.parametrize(("urgent_s", "waits"), [(0.0, True), (300.0, False)])
+def test_a_wait_does_not_depend_on_the_workers_clock(
+    control: Path, off_s: float, urgent_s: float, waits: bool
+) -> None:
     slept: list[float] = []
-    store = PlanStore(control, "g", "q", clock, slept.append)
+    driver = PlanStore(control, "g", "q")
+    driver.beat()
+    driver.publish(Plan(0.5), after=3, urgent_s=urgent_s)
+    worker = PlanStore(control, "g", "q", lambda: time.time() + off_s, slept.append)
+    worker.pin(5, PinnedPlan(Plan(1.0), "fail-open"))
+    assert bool(slept) is waits
+
+
+def test_an_idle_gate_waits_only_after_a_long_batch(control: Path) -> None:
+    slept: list[float] = []
+    store = PlanStore(control, "g", "q", sleep=slept.append)
     fallback = PinnedPlan(Plan(1.0), "fail-open")
     store.beat()
-    store.publish(Plan(1.0), after=3, urgent_s=0.5)
-    clock.sleep(0.4)
+    store.publish(Plan(1.0), after=3, urgent_s=300.0)
     store.pin(5, fallback)
     assert not slept
-    store.publish(Plan(1.0), after=4, urgent_s=0.5)
-    clock.sleep(0.6)
+    store.publish(Plan(1.0), after=4, urgent_s=300.0)
+    plan = store.folder / "plan.json"
+    os.utime(plan, (plan.stat().st_mtime - 301,) * 2)
     store.pin(6, fallback)
-    assert slept
+    assert sum(slept) == pytest.approx(PLAN_WAIT_S)
+    assert not list(store.folder.glob(".look-*"))
     slept.clear()
     store.publish(Plan(0.5), after=5, urgent_s=None)
     store.pin(7, fallback)

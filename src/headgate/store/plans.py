@@ -13,6 +13,7 @@ from typing import Any
 
 from headgate.errors import SnapshotError
 from headgate.plan import KEEP_ALL, Plan
+from headgate.store.file_age import age_by_the_store
 from headgate.store.folder import claim_json, read_json, unclaim, write_json
 from headgate.store.lease import Holder, Lease, Watch, this_process
 
@@ -143,19 +144,27 @@ class PlanStore:
         only if that report may change much.
         """
         value = self._published()
-        waited = 0.0
-        while value is not None and waited < PLAN_WAIT_S and self._worth_waiting(value, batch):
-            self._sleep(_WAIT_STEP_S)
-            waited += _WAIT_STEP_S
-            value = self._published()
+        if value is not None and self._worth_waiting(value, batch):
+            waited = 0.0
+            while value is not None and waited < PLAN_WAIT_S and _one_behind(value, batch):
+                self._sleep(_WAIT_STEP_S)
+                waited += _WAIT_STEP_S
+                value = self._published()
         if value is None:
             return None
         return PinnedPlan(Plan.from_json(value["plan"]), str(value.get("origin", "plan")))
 
     def _worth_waiting(self, value: dict[str, Any], batch: int) -> bool:
+        """Whether the report on its way may change much: that of a batch that lasted long enough.
+
+        It began about when the plan was published. That is told by the files' times: a worker's clock
+        says nothing of the driver's.
+        """
         urgent = value["urgent_s"]
-        one_behind = value["after"] == batch - 2 and batch > 1
-        return one_behind and urgent is not None and self._clock() - value["at"] >= urgent
+        if urgent is None or not _one_behind(value, batch):
+            return False
+        least_s = float(urgent)
+        return least_s <= 0.0 or age_by_the_store(self.folder / "plan.json") >= least_s
 
     def beat(self) -> None:
         """Say that this process steers the gate in this query, and lives."""
@@ -258,3 +267,8 @@ class PlanStore:
     def unpin(self, batch: int) -> None:
         """Drop a batch's pin: what it met is in the ledger, or of no use any more."""
         unclaim(self._pin_path(batch))
+
+
+def _one_behind(value: dict[str, Any], batch: int) -> bool:
+    """Whether the plan lacks the report of the batch before this one, and no other."""
+    return batch > 1 and bool(value["after"] == batch - 2)
