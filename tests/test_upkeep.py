@@ -7,6 +7,7 @@ import math
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -188,6 +189,27 @@ def test_folders_of_ended_queries_go_after_the_retention_and_no_others(control: 
     assert queries_of(control, "g") == ["ended-lately", "idle", "own", "writing"]
     assert not list((control / "gates" / "g" / "queries").glob(".*"))
     assert lives.place[2] == "idle"
+
+
+def test_a_query_that_begins_again_while_folders_are_looked_at_keeps_its_own(
+    control: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    back = _query(control, "back", 30 * DAY, clock())
+    begun: list[Upkeep] = []
+
+    def look(*given: Any) -> list[str]:
+        found = ended_queries(*given)
+        begun.append(Upkeep.of_run(control, "g", "back", 7 * DAY, clock))
+        return found
+
+    monkeypatch.setattr(upkeep_module, "ended_queries", look)
+    mine = Upkeep(control, "g", "own", clock)
+    mine.retention_s = 7 * DAY
+    _query(control, "own", 0.0, clock())
+    mine.run()
+    assert begun
+    assert back.is_dir()
 
 
 def test_an_idle_query_leaves_word_that_it_lives(control: Path) -> None:

@@ -182,8 +182,10 @@ class Upkeep:
         """Seldom: remove an ended query's folder, and what killed processes left unfinished."""
         if 0.0 <= now - self._looked < _SELDOM_S:
             return False
-        living = Crew.of_process().living(self._control, self._gate) | {self._query}
-        ended = ended_queries(self._control, self._gate, now - self.retention_s, living)
+        silent = ended_queries(self._control, self._gate, now - self.retention_s, {self._query})
+        # Asked after the folders' age: one that was silent for long may have begun again meanwhile.
+        living = Crew.of_process().living(self._control, self._gate)
+        ended = [query for query in silent if query not in living]
         if ended:
             remove_query(self._control, self._gate, ended[0])
             return True
