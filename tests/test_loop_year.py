@@ -31,9 +31,7 @@ def test_a_year_of_the_loop_ends_as_it_began(in_memory: Path) -> None:
     assert end["expired"] >= 1000
     assert 0.2 < end["shed"] < 0.6
     assert end["queries"] <= 5, "those that ended within the retention, a quarter of this year"
-    assert end["files"] <= 300 + 60 * (end["queries"] - 1), (
-        "200 pins and 30 segments; 50 pins of the others"
-    )
+    assert end["files"] <= 300 + 60 * (end["queries"] - 1), "50 pins of each of the others"
     assert end["python_blocks"] <= 1.05 * start["python_blocks"]
     assert end["open_files"] <= start["open_files"] + 2
 

@@ -13,6 +13,7 @@ watches them, go by the clock on the wall: they are of this process and not of t
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import statistics
 import tempfile
@@ -153,10 +154,12 @@ class _Play:
         """A run of a query begins; the one before it is stopped."""
         if self.session.get(query) is not None:
             self.session.stop(query)
-        # The upkeep goes by the virtual clock: a folder of today's date is months old to it.
         folder = PlanStore(self.control, _GATE, query).folder
-        folder.mkdir(parents=True, exist_ok=True)
-        os.utime(folder, (self.clock(), self.clock()))
+        if not folder.exists():  # a folder of today's date would be months old to the upkeep
+            begun = folder.with_name(f".{query}")
+            begun.mkdir(parents=True)
+            os.utime(begun, (self.clock(), self.clock()))
+            begun.rename(folder)
         self.session.start(query)
         self.loop.drain()
 
@@ -167,6 +170,9 @@ class _Play:
             self.batch(query, batch)
         self.session.stop(query)
         self.loop.drain()
+        while query in Crew.of_process().living(self.control, _GATE):
+            gc.collect()  # else its upkeep may take the other query for ended, between two runs of that
+            time.sleep(0.01)
 
     def batch(self, query: str, number: int) -> tuple[float, float]:
         """One batch; seconds for its task's look at the store, and for the loop."""
@@ -220,9 +226,10 @@ class _Play:
 
 
 def _sizes(folder: Path) -> list[int]:
-    """Bytes of each file below; one that is replaced this moment is passed over."""
+    """Bytes of each file below; what goes this moment is passed over."""
     found = []
-    for path in folder.rglob("*"):
-        with contextlib.suppress(FileNotFoundError):
-            found += [path.stat().st_size] if path.is_file() else []
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                found.append((Path(place) / name).stat().st_size)
     return found
