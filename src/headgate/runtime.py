@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -29,6 +30,7 @@ __all__ = ["BatchReport", "GateRun", "GateSpec"]
 
 log = logging.getLogger("headgate")
 
+_NUMBERS = itertools.count(1)
 #: A controller or policy that fails so often in a row is given up: the gate fails open or closed.
 TOO_MANY_FAULTS = 3
 
@@ -57,6 +59,10 @@ class GateSpec:
     relation: str = UNKNOWN
     #: Limits in front of the gate.
     limits: int = 0
+    #: The plan of a query's first batch.
+    opening: Plan = field(default=KEEP_ALL, compare=False)
+    #: Tells gates of one name apart, in this process.
+    number: int = field(default_factory=lambda: next(_NUMBERS), compare=False)
 
     def complete(self, report: BatchReport, reports: Mapping[str, Any]) -> BatchReport:
         """The report with what the gate of the other stream says, in front of a join."""
@@ -99,6 +105,10 @@ class BatchReport:
     fingerprint: str = ""
     #: What others say of the batch; None where the counts are not Spark's observed metrics.
     witness: Witness | None = None
+    #: The number of the gate's spec; 0 if nobody knows.
+    spec: int = 0
+    #: The name under which Spark reported what arrived.
+    metric: str = ""
 
     def concept(self, keys: Mapping[str, int]) -> Concept:
         """What the batch says of the groups in front of the gate."""
@@ -263,7 +273,7 @@ class GateRun:
         if plan is None:
             return
         try:
-            self._store.publish(plan, self.last_batch, self._urgent_s(), origin)
+            self._store.publish(plan, self.last_batch, self._urgent_s(), origin, self.spec.number)
         except OSError as error:
             log.warning("%s: the plan cannot be written (%s)", self, error)
 

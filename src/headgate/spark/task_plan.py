@@ -9,6 +9,7 @@ from pyspark import TaskContext
 
 from headgate.errors import OwnedElsewhere, ShapeChanged
 from headgate.plan import KEEP_ALL, Plan
+from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 from headgate.store.lease import Holder, Watch
 from headgate.store.plans import PinnedPlan, PlanStore
 from headgate.store.shape_files import difference
@@ -50,6 +51,7 @@ class TaskPlan:
     on_reshape: str = "refuse"
     #: The driver process that built the gate.
     driver: Holder | None = None
+    call: GateCall = UNKNOWN_CALL
 
     def of(self, query: str, batch: int) -> Plan:
         """The plan of this batch, from now on and for every attempt."""
@@ -60,7 +62,7 @@ class TaskPlan:
         store = PlanStore(Path(self.control), self.gate, query, watch=_WATCH)
         me = None if self.driver is None else replace(self.driver, run=_run_of_task())
         try:
-            found = store.pin(batch, self.fallback, self.shape, me)
+            found = store.pin(batch, self.fallback, self.shape, me, self.call)
         except OwnedElsewhere:
             raise
         except Exception:  # whatever is wrong with the folder, the query goes on

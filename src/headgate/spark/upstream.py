@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from headgate.errors import BadArgument
-from headgate.spark.meter import metric_names
+from headgate.spark.meter import gate_of
 from headgate.spark.session import is_connect
 
 __all__ = ["Upstream", "remember_namesake"]
@@ -54,7 +54,7 @@ class Upstream:
 
     def refuse_twice(self, gate: str) -> None:
         """A gate's name stands for its plan, its ledger and its metrics: once in a query."""
-        if metric_names(gate)[0] in self.metrics:
+        if gate in map(gate_of, self.metrics):
             raise BadArgument(f"gate {gate!r} is already in this query: give each gate its own name")
 
     def refuse_results(self, gate: str, steers: bool) -> None:

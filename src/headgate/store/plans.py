@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from headgate.errors import SnapshotError
-from headgate.plan import KEEP_ALL, Plan
+from headgate.plan import Plan
 from headgate.store.folder import claim_json, read_json, unclaim, write_json
+from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 from headgate.store.lease import Holder, Lease, Watch, this_process
 
 __all__ = ["PinnedPlan", "PlanStore"]
@@ -78,8 +79,7 @@ class PlanStore:
         watch: Watch | None = None,
     ) -> None:
         self._control, self._gate, self._query = control, gate, query
-        self._gate_folder = control / "gates" / gate
-        self.folder = self._gate_folder / "queries" / query
+        self.folder = control / "gates" / gate / "queries" / query
         self._clock, self._sleep = clock, sleep
         steady = time.monotonic if clock is time.time else clock
         self.lease = Lease(self.folder, watch, steady, sleep)
@@ -87,14 +87,20 @@ class PlanStore:
         self._handled: int | None = None
 
     def publish(
-        self, plan: Plan, after: int = -1, urgent_s: float | None = None, origin: str = "plan"
+        self,
+        plan: Plan,
+        after: int = -1,
+        urgent_s: float | None = None,
+        origin: str = "plan",
+        spec: int = 0,
     ) -> None:
         """Let this plan hold for every batch not pinned yet; `origin` says why it is this one.
 
         `after` is the last batch that it knows of; if the batch after that one lasts longer than
         `urgent_s`, the next plan is worth waiting for. The file says besides which batch was the
         latest ever handled, whatever run of the query it was in: one up to there that has no pin is
-        run again, and its plan is in the ledger.
+        run again, and its plan is in the ledger. `spec` is the number of the gate that it is for, where
+        its name has several.
         """
         if self._handled is None:
             self._handled = self._handled_before()
@@ -105,6 +111,7 @@ class PlanStore:
             "handled": self._handled,
             "origin": origin,
             "owner": this_process().owner,
+            "spec": spec,
             "urgent_s": urgent_s,
             "at": self._clock(),
         }
@@ -126,17 +133,13 @@ class PlanStore:
             return None
         return value if isinstance(value, dict) else None
 
-    def publish_opening(self, plan: Plan) -> None:
-        """The plan for a query of this gate that has none of its own yet."""
-        write_json(self._gate_folder / "opening.json", {"plan": plan.to_json()})
-
     def current(self) -> Plan | None:
         """The plan that holds now, if any was published for this query."""
         value = self._published()
         return None if value is None else Plan.from_json(value["plan"])
 
-    def _await_plan(self, batch: int) -> PinnedPlan | None:
-        """The plan that holds, after a short wait if the report of the batch before is on its way.
+    def _await_plan(self, batch: int, me: Holder | None, call: GateCall) -> PinnedPlan | None:
+        """The gate's plan that holds, after a short wait if the last batch's report is on its way.
 
         Batches that follow each other without a pause race the loop: Spark reports the end of one
         while it plans the next. Only a loop that is exactly one report behind is waited for, and
@@ -148,7 +151,7 @@ class PlanStore:
             self._sleep(_WAIT_STEP_S)
             waited += _WAIT_STEP_S
             value = self._published()
-        if value is None:
+        if value is None or not call.may_meet(value, None if me is None else me.owner):
             return None
         return PinnedPlan(Plan.from_json(value["plan"]), str(value.get("origin", "plan")))
 
@@ -191,12 +194,13 @@ class PlanStore:
         fallback: PinnedPlan | Callable[[], PinnedPlan],
         shape: str = "",
         me: Holder | None = None,
+        call: GateCall = UNKNOWN_CALL,
     ) -> PinnedPlan:
         """This batch's plan: the one it had before, else the one that holds now, from now on.
 
         `fallback` is for a loop that is gone: a plan, or what makes one only then. `me` is the driver
-        that the batch runs for. Raises OSError where the folder cannot be used, and `OwnedElsewhere`
-        where another driver that lives has the gate in this query.
+        that the batch runs for, `call` the call that made the gate. Raises OSError where the folder
+        cannot be used, and `OwnedElsewhere` where another driver that lives has the gate in this query.
         """
         note = ""
         if me is not None and self.lease.claim(me, f"gate {self._gate!r} of query {self._query}"):
@@ -210,14 +214,10 @@ class PlanStore:
         if not self.loop_alive(batch, me):
             chosen = fallback() if callable(fallback) else fallback
         else:
-            chosen = self._await_plan(batch) or self._opening()
+            chosen = self._await_plan(batch, me, call) or PinnedPlan(call.opening, "start")
         return self._claim(
             batch, replace(chosen, shape=shape, note=note, origin="lost-plan" if lost else chosen.origin)
         )
-
-    def _opening(self) -> PinnedPlan:
-        value = read_json(self._gate_folder / "opening.json")
-        return PinnedPlan(KEEP_ALL if value is None else Plan.from_json(value["plan"]), "start")
 
     def _claim(self, batch: int, pin: PinnedPlan) -> PinnedPlan:
         return PinnedPlan.from_json(claim_json(self._pin_path(batch), pin.to_json()))
