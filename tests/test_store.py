@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.errors import BadArgument, ControlFolderError
+from headgate.errors import BadArgument, ControlFolderError, NamedTwice
 from headgate.plan import KEEP_ALL, Plan
 from headgate.settings import GateSettings
 from headgate.store.folder import (
@@ -105,7 +105,7 @@ def test_before_any_plan_the_opening_holds(store: PlanStore) -> None:
 
 
 def test_a_plan_for_another_gate_of_the_name_is_not_met(store: PlanStore) -> None:
-    mine, namesake = GateCall(1, Plan(0.2)), GateCall(2, Plan(0.3))
+    mine, namesake = GateCall(spec=1, opening=Plan(0.2)), GateCall(spec=2, opening=Plan(0.3))
     me = this_process()
     store.publish(Plan(0.5), spec=1)
     store.beat()
@@ -114,6 +114,21 @@ def test_a_plan_for_another_gate_of_the_name_is_not_met(store: PlanStore) -> Non
     store.lease.release(me)
     after_restart = replace(me, owner="another process")
     assert store.pin(2, OPEN, me=after_restart, call=namesake).plan == Plan(0.5), "numbers begin anew"
+
+
+def test_two_gates_of_one_name_in_one_run_are_refused_and_a_replay_by_another_call_is_not(
+    store: PlanStore,
+) -> None:
+    first, second = GateCall(7), GateCall(8)
+    run = replace(this_process(), run="a")
+    store.pin(0, OPEN, me=run, call=first)
+    assert store.pin(0, OPEN, me=run, call=first).call == 7, "each task of a gate asks"
+    with pytest.raises(NamedTwice, match=r"gate 'g' is twice in query q.*behind the union"):
+        store.pin(0, OPEN, me=run, call=second)
+    again = replace(this_process(), run="b")
+    store.pin(0, OPEN, me=again, call=second)
+    unnamed = replace(this_process(), run="")
+    store.pin(0, OPEN, me=unnamed, call=second)
 
 
 # ------------------------------------------------------------------------------------------ files

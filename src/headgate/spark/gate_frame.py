@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 from collections.abc import Mapping, Sequence
@@ -46,7 +47,7 @@ from headgate.spark.shape import THRESHOLD, WEIGHT, GateShape, Limits, quoted, q
 from headgate.spark.sic_column import SIC, require_sic, worth
 from headgate.spark.task_plan import TaskPlan
 from headgate.spark.trial import try_workers
-from headgate.spark.upstream import Upstream, remember_namesake
+from headgate.spark.upstream import Upstream
 from headgate.spark.weights import GATES, chained, gates_of
 from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 from headgate.store.lease import this_process
@@ -57,6 +58,7 @@ __all__ = ["Gate", "aims_at_accuracy"]
 log = logging.getLogger("headgate")
 
 _LIMITS = "_headgate_limits"
+_CALLS = itertools.count(1)
 
 
 @dataclass(frozen=True)
@@ -98,9 +100,7 @@ class Gate:
         upstream.refuse_twice(self.name)
         if self.sic != "derived":  # those are results of another fragment, by design
             upstream.refuse_results(self.name, self.settings.rate is None or self.controller is not None)
-        made = self._made(spark, frame, gates)
-        remember_namesake(self.name, frame, made, upstream)
-        return made
+        return self._made(spark, frame, gates)
 
     def _made(self, spark: SparkSession, frame: DataFrame, gates: list[str]) -> DataFrame:
         running = None
@@ -126,7 +126,8 @@ class Gate:
             made = self._literal(spark, frame, shape, gates)
         else:
             spec = self._prepare(spark, frame, shape)
-            made = self.planned(spark, frame, shape, gates, GateCall(spec.number, spec.opening))
+            call = GateCall(next(_CALLS), spec.number, spec.opening)
+            made = self.planned(spark, frame, shape, gates, call)
         # The meter behind the gate reads the weight, so it is there in any case, and left out last.
         return made if self.weight else made.drop(WEIGHT)
 
@@ -280,7 +281,7 @@ class Gate:
         spec = next((s for s in known if mine == (s.control, s.settings, s.policy, s.shape)), None)
         if spec is None:
             spec = self._prepare(main, frame, shape, query)
-        plan = self._lookup(shape, GateCall(spec.number, spec.opening)).of(query, batch)
+        plan = self._lookup(shape, GateCall(spec=spec.number, opening=spec.opening)).of(query, batch)
         if plan.keeps_everything:
             tally = Tally()
             weighted = self._weighted(frame, frame.columns, gates, F.lit(1.0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -42,16 +43,18 @@ PREFIX = "headgate."
 def metric_names(gate: str, call: GateCall = UNKNOWN_CALL) -> tuple[str, str, str]:
     """The names under which Spark reports what is in front of a gate, behind it, and what its tasks saw.
 
-    They bear the number of the gate's spec, so that a report finds the one that its frame was made with.
+    They bear the number of the gate's spec, so that a report finds the one that its frame was made with,
+    and that of its call: of two gates of a name in one query Spark would speak of metrics, and we can
+    say what is wrong.
 
-    >>> metric_names("rides", GateCall(spec=3))[0]
-    'headgate.rides#3.in'
+    >>> metric_names("rides", GateCall(number=7, spec=3))[0]
+    'headgate.rides#3.7.in'
     """
-    named = f"{PREFIX}{gate}#{call.spec}"
+    named = f"{PREFIX}{gate}#{call.spec}.{call.number}"
     return f"{named}.in", f"{named}.out", f"{named}.concept"
 
 
-_IN_FRONT = re.compile(rf"({re.escape(PREFIX)}([^#]+)#(\d+))\.in")
+_IN_FRONT = re.compile(rf"({re.escape(PREFIX)}([^#]+)#(\d+)\.\d+)\.in")
 
 
 def gate_of(metric: str) -> str | None:
@@ -144,13 +147,15 @@ def _concept_in(values: Mapping[str, Any] | None) -> dict[str, Any]:
 def reports_in(progress: Mapping[str, Any]) -> dict[str, BatchReport]:
     """The report of every gate in one progress event, by gate name.
 
-    `progress` is the event's JSON. A trigger that ran no batch reports no metrics and is passed over.
+    `progress` is the event's JSON. A trigger that ran no batch reports no metrics and is passed over. So
+    are two gates of one name, which the workers refuse as soon as both read a plan.
     """
     metrics: Mapping[str, Any] = progress.get("observedMetrics") or {}
     found: dict[str, BatchReport] = {}
+    gates = Counter(map(gate_of, metrics))
     for name, values in metrics.items():
         in_front = _IN_FRONT.fullmatch(name)
-        if in_front is None or not values:
+        if in_front is None or not values or gates[in_front[2]] > 1:
             continue
         named, gate, spec = in_front.groups()
         behind, drawn = metrics.get(f"{named}.out"), metrics.get(f"{named}.concept")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import re
-import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +17,7 @@ from headgate.errors import BadArgument
 from headgate.spark.meter import gate_of
 from headgate.spark.session import is_connect
 
-__all__ = ["Upstream", "remember_namesake"]
+__all__ = ["Upstream"]
 
 log = logging.getLogger("headgate")
 
@@ -31,7 +30,6 @@ _ANALYZED = "== Analyzed Logical Plan =="
 class Upstream:
     """Whether a stream's rows were aggregated before a gate, and the metrics in front of it."""
 
-    text: str
     aggregated: bool
     metrics: frozenset[str]
 
@@ -50,7 +48,7 @@ class Upstream:
         """
         found = [m for m in map(_OPERATOR.match, text.splitlines()) if m is not None]
         metrics = frozenset(m[3] for m in found if m[2] == "CollectMetrics" and m[3])
-        return cls(text, any((m[1], m[2]) == ("~", "Aggregate") for m in found), metrics)
+        return cls(any((m[1], m[2]) == ("~", "Aggregate") for m in found), metrics)
 
     def refuse_twice(self, gate: str) -> None:
         """A gate's name stands for its plan, its ledger and its metrics: once in a query."""
@@ -90,26 +88,3 @@ def _analyzed(frame: DataFrame) -> str:
         log.debug("the plan of a frame cannot be read: %s", error)
         return ""
     return text.partition(_ANALYZED)[2].partition("\n== ")[0]
-
-
-#: The latest frame behind each gate, by session and name, with the plan in front of it.
-_LATEST: dict[tuple[int, str], tuple[weakref.ref[DataFrame], str]] = {}
-
-
-def remember_namesake(gate: str, frame: DataFrame, behind: DataFrame, upstream: Upstream) -> None:
-    """Say so if another frame of this session is behind a gate of the same name, and still in use.
-
-    Two queries one after the other may well have that. In one query (halves of a union) Spark refuses
-    it, in words about metrics, and in a call that is not ours: so the hint must come before.
-    """
-    plan = re.sub(r"#\d+L?|@[0-9a-f]+", "", upstream.text)
-    where = (id(frame.sparkSession), gate)
-    held = _LATEST.get(where)
-    if held is not None and held[0]() is not None and held[1] != plan:
-        log.warning(
-            "gate %r is in front of two different DataFrames of this session. In two queries, one after "
-            "the other, that is fine. In one query, such as a union, Spark refuses it "
-            "(DUPLICATED_METRICS_NAME): give each gate its own name, or put one gate behind the union",
-            gate,
-        )
-    _LATEST[where] = (weakref.ref(behind), plan)

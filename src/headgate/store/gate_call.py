@@ -19,6 +19,8 @@ __all__ = ["UNKNOWN_CALL", "GateCall"]
 class GateCall:
     """Which gate of its name it made, and the plan of a query's first batch behind it."""
 
+    #: Of its own, in the driver process; 0 for one that no metric and no pin tells from others.
+    number: int = 0
     #: The number of its `GateSpec` in the driver process; 0 where there is only one of the name.
     spec: int = 0
     opening: Plan = KEEP_ALL
@@ -39,12 +41,12 @@ class GateCall:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
-        return {"spec": self.spec, "opening": self.opening.to_json()}
+        return {"number": self.number, "spec": self.spec, "opening": self.opening.to_json()}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> GateCall:
         """What `to_json` wrote."""
-        return cls(int(value["spec"]), Plan.from_json(value["opening"]))
+        return cls(int(value["number"]), int(value["spec"]), Plan.from_json(value["opening"]))
 
 
 UNKNOWN_CALL = GateCall()

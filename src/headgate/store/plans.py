@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from headgate.errors import SnapshotError
+from headgate.errors import NamedTwice, SnapshotError
 from headgate.plan import Plan
 from headgate.store.folder import claim_json, read_json, unclaim, write_json
 from headgate.store.gate_call import UNKNOWN_CALL, GateCall
@@ -47,11 +47,15 @@ class PinnedPlan:
     shape: str = ""
     #: What cannot be known of the batch, for the ledger.
     note: str = ""
+    #: The run that pinned it, and the number of the gate's call in it (`GateCall`).
+    run: str = ""
+    call: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
         value = {"plan": self.plan.to_json(), "origin": self.origin, "shape": self.shape}
-        return {**value, "note": self.note} if self.note else value
+        told = {"note": self.note, "run": self.run, "call": self.call}
+        return value | {name: said for name, said in told.items() if said}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> PinnedPlan:
@@ -63,6 +67,8 @@ class PinnedPlan:
             str(value["origin"]),
             str(value.get("shape", "")),
             str(value.get("note", "")),
+            str(value.get("run", "")),
+            int(value.get("call", 0)),
         )
 
 
@@ -200,24 +206,49 @@ class PlanStore:
 
         `fallback` is for a loop that is gone: a plan, or what makes one only then. `me` is the driver
         that the batch runs for, `call` the call that made the gate. Raises OSError where the folder
-        cannot be used, and `OwnedElsewhere` where another driver that lives has the gate in this query.
+        cannot be used, `OwnedElsewhere` where another driver that lives has the gate in this query, and
+        `NamedTwice` where another gate of the name is in it.
         """
         note = ""
         if me is not None and self.lease.claim(me, f"gate {self._gate!r} of query {self._query}"):
             note = _AFTER_A_CRASH
-        before = self.pinned(batch)
-        if before is not None:
-            return before
-        met, lost = self._met_before(batch)
-        if met is not None:
-            return self._claim(batch, met)
+        found = self.pinned(batch)
+        if found is None:
+            chosen, lost = self._met_before(batch)
+            if chosen is None:
+                chosen = replace(self._holding(batch, fallback, me, call), shape=shape, note=note)
+            if lost:
+                chosen = replace(chosen, origin="lost-plan")
+            found = self._claim(batch, self._signed(chosen, me, call))
+        self._refuse_two(found, me, call)
+        return found
+
+    def _holding(
+        self,
+        batch: int,
+        fallback: PinnedPlan | Callable[[], PinnedPlan],
+        me: Holder | None,
+        call: GateCall,
+    ) -> PinnedPlan:
+        """What a batch meets that has not run before."""
         if not self.loop_alive(batch, me):
-            chosen = fallback() if callable(fallback) else fallback
-        else:
-            chosen = self._await_plan(batch, me, call) or PinnedPlan(call.opening, "start")
-        return self._claim(
-            batch, replace(chosen, shape=shape, note=note, origin="lost-plan" if lost else chosen.origin)
-        )
+            return fallback() if callable(fallback) else fallback
+        return self._await_plan(batch, me, call) or PinnedPlan(call.opening, "start")
+
+    @staticmethod
+    def _signed(pin: PinnedPlan, me: Holder | None, call: GateCall) -> PinnedPlan:
+        return pin if me is None or not call.number else replace(pin, run=me.run, call=call.number)
+
+    def _refuse_two(self, found: PinnedPlan, me: Holder | None, call: GateCall) -> None:
+        """A run has one plan of each gate: a pin of another call in it is a namesake's."""
+        if me is None or not me.run or found.run != me.run:
+            return
+        if call.number and found.call not in (0, call.number):
+            raise NamedTwice(
+                f"gate {self._gate!r} is twice in query {self._query}, as in the two halves of a union: "
+                "they would share one plan and one ledger. Give each gate its own name, or put one gate "
+                "behind the union"
+            )
 
     def _claim(self, batch: int, pin: PinnedPlan) -> PinnedPlan:
         return PinnedPlan.from_json(claim_json(self._pin_path(batch), pin.to_json()))
