@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 
 import headgate as hg
 from headgate.spark.loop import ControlLoop
-from headgate.spark.worker_errors import refused
+from headgate.spark.worker_errors import said_by_worker
 from headgate.store.lease import Holder, Lease, this_process
 from headgate.store.ledger import Ledger, queries_of
 from headgate.store.plans import PlanStore
@@ -226,7 +226,7 @@ def test_a_second_driver_of_a_query_is_refused_while_the_first_one_lives(
     second = start(frame)
     with pytest.raises(StreamingQueryException):
         second.awaitTermination(60)
-    said = refused(second.exception())
+    said = said_by_worker(second.exception())
     assert said is not None
     assert "steered by process 7 on rome, which is alive" in said
     assert len(records(control, "g")) == 1, "nothing was written into the other one's books"

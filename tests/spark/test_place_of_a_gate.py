@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 import headgate as hg
 from headgate.spark.loop import ControlLoop
 from headgate.spark.upstream import Upstream
-from headgate.spark.worker_errors import refused
+from headgate.spark.worker_errors import said_by_worker
 from headgate.store.ledger import queries_of
 from tests.spark.conftest import records
 
@@ -84,7 +84,7 @@ def test_two_gates_of_one_name_in_a_union_are_refused_in_our_words(
 ) -> None:
     with pytest.raises(StreamingQueryException) as error:
         run_all(_halves(file_stream, control, **other))
-    said = refused(error.value) or ""
+    said = said_by_worker(error.value) or ""
     assert said.startswith("gate 'g' is twice in query"), error.value
     assert "Give each gate its own name, or put one gate behind the union" in said
     ControlLoop.of(spark).drain()
@@ -103,6 +103,6 @@ def test_one_gate_behind_a_union_runs(file_stream, run_all, control: Path) -> No
 
 
 def test_a_plans_text_without_a_tree_says_nothing() -> None:
-    found = Upstream.read("")
+    found = Upstream.read([])
     assert not found.aggregated
     assert not found.metrics

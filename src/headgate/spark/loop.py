@@ -30,7 +30,8 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headgate.errors import BadArgument
-from headgate.runtime import TOO_MANY_FAULTS, BatchReport, GateSpec
+from headgate.faults import TOO_MANY_FAULTS
+from headgate.runtime import BatchReport, GateSpec
 from headgate.spark.batch_tallies import Tally
 from headgate.spark.guard_meter import guard_reports_in
 from headgate.spark.heartbeats import Heartbeats
@@ -41,7 +42,7 @@ from headgate.spark.results import ResultReport, ResultSpec, result_reports_in
 from headgate.spark.session import is_connect
 from headgate.spark.specs import Run, Spec, Specs
 from headgate.spark.work import TaskTimes
-from headgate.spark.worker_errors import refused
+from headgate.spark.worker_errors import said_by_worker
 from headgate.store.lease import this_process
 from headgate.store.plans import PlanStore
 
@@ -316,7 +317,7 @@ class ControlLoop:
         if handle is not None:
             self._read_recent(query, handle)
             with contextlib.suppress(Exception):  # the session may be gone
-                if (said := refused(handle.exception())) is not None:
+                if (said := said_by_worker(handle.exception())) is not None:
                     log.error("query %s ended: %s", query, said)
             self._over.append(str(handle.runId))
             self._times.forget(str(handle.runId))

@@ -9,13 +9,12 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import DataFrame
 
 from headgate.errors import BadArgument
+from headgate.spark.analysed_plan import printed
 from headgate.spark.meter import gate_of
-from headgate.spark.session import is_connect
 
 __all__ = ["Upstream"]
 
@@ -23,7 +22,6 @@ log = logging.getLogger("headgate")
 
 #: A line: its place in the tree, Spark's mark of an operator on a stream, its name, its first argument.
 _OPERATOR = re.compile(r"^[\s:+-]*(~?)([A-Z]\w*)(?: ([^\s,]+))?")
-_ANALYZED = "== Analyzed Logical Plan =="
 
 
 @dataclass(frozen=True)
@@ -36,17 +34,21 @@ class Upstream:
     @classmethod
     def of(cls, frame: DataFrame) -> Upstream:
         """What is in front of a gate on this frame."""
-        return cls.read(_analyzed(frame))
+        try:
+            return cls.read(printed(frame))
+        except Exception as error:  # another Spark inside: then nothing is known
+            log.debug("the plan of a frame cannot be read: %s", error)
+            return cls.read([])
 
     @classmethod
-    def read(cls, text: str) -> Upstream:
-        """From a plan's text.
+    def read(cls, lines: list[str]) -> Upstream:
+        """From a plan's lines.
 
-        >>> plan = "~Filter (n > 1)\\n+- ~Aggregate [k], [k, count(1) AS n]\\n   +- ~StreamingRelation x"
+        >>> plan = ["~Filter (n > 1)", "+- ~Aggregate [k], [k, count(1) AS n]", "   +- ~Relation x"]
         >>> Upstream.read(plan).aggregated
         True
         """
-        found = [m for m in map(_OPERATOR.match, text.splitlines()) if m is not None]
+        found = [m for m in map(_OPERATOR.match, lines) if m is not None]
         metrics = frozenset(m[3] for m in found if m[2] == "CollectMetrics" and m[3])
         return cls(any((m[1], m[2]) == ("~", "Aggregate") for m in found), metrics)
 
@@ -76,15 +78,3 @@ class Upstream:
             "count results. To shed what comes in, put the gate in front of groupBy",
             gate,
         )
-
-
-def _analyzed(frame: DataFrame) -> str:
-    inside: Any = frame
-    try:
-        if not is_connect(frame.sparkSession):
-            return str(inside._jdf.queryExecution().analyzed().toString())
-        text = str(inside._explain_string(extended=True))
-    except Exception as error:  # these are Spark's own, and may change: then nothing is known
-        log.debug("the plan of a frame cannot be read: %s", error)
-        return ""
-    return text.partition(_ANALYZED)[2].partition("\n== ")[0]

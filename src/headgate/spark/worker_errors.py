@@ -6,7 +6,7 @@ import re
 
 from pyspark.errors import PySparkException
 
-__all__ = ["refused", "said_by_spark"]
+__all__ = ["said_by_spark", "said_by_worker"]
 
 #: What a person can do something about, in the pages that Java and Python print.
 _CAUSE = re.compile(
@@ -33,7 +33,7 @@ def said_by_spark(error: Exception) -> str | None:
 _REFUSED = re.compile(r"(?:ShapeChanged|OwnedElsewhere|NamedTwice): ((?:gate|guard) .*)")
 
 
-def refused(error: BaseException | None) -> str | None:
+def said_by_worker(error: BaseException | None) -> str | None:
     """What a worker said that would not run a batch; None if it ended of something else.
 
     That is `ShapeChanged`, `OwnedElsewhere` or `NamedTwice`. Spark says only that a stream's subquery
