@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from headgate.store.folder import claim_json, open_control_folder, read_json, un
 from headgate.store.ledger import Ledger, Record
 from headgate.store.plans import PinnedPlan, PlanStore
 from headgate.store.settings_file import SettingsFile
+from tests.killed import killed_at
 
 OPEN = PinnedPlan(KEEP_ALL, "fail-open")
 
@@ -72,33 +74,6 @@ def test_without_hard_links_racing_processes_agree(tmp_path: Path) -> None:
     assert read_json(path) == found[0]
 
 
-def _killed_at(number: int, path: Path, links: bool) -> bool:
-    """A claimant that is killed at its n-th call of the system; whether it was."""
-    child = os.fork()
-    if child == 0:
-        calls = 0
-        for name in ("mkdir", "open", "fsync", "rename", "replace", "link", "unlink"):
-            real = getattr(os, name)
-            if name == "link" and not links:
-
-                def real(*_: object, **__: object) -> None:
-                    raise OSError(errno.EPERM, "no hard links")
-
-            def killing(*given: object, _real: Callable[..., object] = real, **named: object) -> object:
-                nonlocal calls
-                calls += 1
-                if calls == number:
-                    os._exit(9)
-                return _real(*given, **named)
-
-            setattr(os, name, killing)
-        try:
-            claim_json(path, {"by": "the one that was killed"})
-        finally:
-            os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-
-
 @pytest.mark.parametrize("links", [True, False])
 def test_a_claimant_killed_at_any_moment_blocks_nobody(
     tmp_path: Path, links: bool, monkeypatch: pytest.MonkeyPatch
@@ -107,7 +82,7 @@ def test_a_claimant_killed_at_any_moment_blocks_nobody(
         monkeypatch.setattr(os, "link", _no_link)
     for number in range(1, 60):
         path = tmp_path / str(number) / "pin.json"
-        killed = _killed_at(number, path, links)
+        killed = killed_at(number, partial(claim_json, path, {"by": "the one that was killed"}))
         assert not path.exists() or read_json(path) is not None, "the name is only ever made whole"
         first = claim_json(path, {"by": "the next"})
         assert claim_json(path, {"by": "a third"}) == first == read_json(path)

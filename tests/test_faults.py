@@ -13,9 +13,9 @@ import pytest
 from headgate import Budget, Concept, LoadSample, Policy
 from headgate.control import Controller, ControllerConfig
 from headgate.errors import OwnedElsewhere
+from headgate.faults import TOO_MANY_FAULTS
 from headgate.plan import KEEP_ALL, Plan
 from headgate.policies import Grouping
-from headgate.runtime import TOO_MANY_FAULTS
 from headgate.settings import GateSettings
 from headgate.store import bookkeeper
 from headgate.store.lease import Holder, this_process

@@ -6,13 +6,14 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from headgate.errors import OwnedElsewhere
-from headgate.store.lease import GONE_S, Holder, Lease, Watch, this_process
+from headgate.store.lease import GONE_S, Holder, Lease, Watch, _machine, this_process
 
 ROME = Holder("rome-driver", run="r1", host="rome", boot="b", pid=7, pid_started="1")
 OSLO = Holder("oslo-driver", run="r2", host="oslo", boot="c", pid=7, pid_started="1")
@@ -189,3 +190,33 @@ def test_a_worker_without_a_memory_judges_by_the_age_of_the_file(tmp_path: Path)
     os.utime(tmp_path / "lease.json", (long_ago, long_ago))
     assert not Lease(tmp_path).alive()
     assert [p.name for p in tmp_path.iterdir()] == ["lease.json"]
+
+
+@pytest.fixture
+def container(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Takes this process for one in a container of this name, on the same host and boot."""
+    real = os.readlink
+
+    def put(name: str) -> None:
+        def readlink(path: str) -> str:
+            return f"pid:[{name}]" if str(path) == "/proc/self/ns/pid" else real(path)
+
+        monkeypatch.setattr(os, "readlink", readlink)
+        _machine.cache_clear()
+
+    yield put
+    monkeypatch.undo()
+    _machine.cache_clear()
+
+
+def test_numbers_of_processes_say_nothing_of_another_container(
+    container: Callable[[str], None],
+) -> None:
+    if not Path("/proc/self/ns/pid").exists():
+        pytest.skip("process numbers have no namespaces here")
+    container("one")
+    host, boot = _machine()
+    ended = Holder("driver", host=host, boot=boot, pid=2**22 + 1, pid_started="1")
+    assert ended.surely_gone(), "seen from where it ran"
+    container("two")
+    assert not ended.surely_gone(), "its number is another one's here, or nobody's"

@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from headgate.store.audit import audit
 from headgate.store.ledger import Ledger, Record
 from headgate.store.segments import Segments
 from headgate.testing.books import write_books
+from tests.killed import killed_at
 
 BEGAN = 1_700_000_000.0
 
@@ -122,29 +122,6 @@ def test_records_expire_and_their_sums_stay(control: Path) -> None:
     assert (verdict.batches, verdict.records_from, verdict.expired["batches"]) == (5, 40, 40)
 
 
-def _killed_at(number: int, work: Callable[[], object]) -> bool:
-    """Do the work in a process that is killed at its n-th call that changes files; whether it was."""
-    child = os.fork()
-    if child == 0:
-        calls = 0
-        for name in ("rename", "replace", "unlink", "fsync", "open"):
-            real = getattr(os, name)
-
-            def killing(*given: object, _real: Callable[..., object] = real, **named: object) -> object:
-                nonlocal calls
-                calls += 1
-                if calls == number:
-                    os._exit(9)
-                return _real(*given, **named)
-
-            setattr(os, name, killing)
-        try:
-            work()
-        finally:
-            os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-
-
 @pytest.mark.parametrize("late", [False, True])
 def test_a_kill_at_any_step_of_closing_loses_and_doubles_nothing(tmp_path: Path, late: bool) -> None:
     for number in range(1, 60):
@@ -154,7 +131,7 @@ def test_a_kill_at_any_step_of_closing_loses_and_doubles_nothing(tmp_path: Path,
             close_all(found)
             found.append(record(3, kept=50, shed=50))
         before, totals = list(found.lines()), found.totals()
-        killed = _killed_at(number, lambda f=found: close_all(f, BEGAN * 2))  # type: ignore[misc]
+        killed = killed_at(number, lambda f=found: close_all(f, BEGAN * 2))  # type: ignore[misc]
         assert list(found.lines()) == before
         assert found.totals() == totals
         close_all(found, BEGAN * 2)
@@ -173,7 +150,7 @@ def test_a_kill_at_any_step_of_expiring_counts_all_once(tmp_path: Path) -> None:
         found = filled(control, 35)
         close_all(found)
         all_time = found.totals().all
-        killed = _killed_at(number, lambda f=found: f.expire(BEGAN + 25))  # type: ignore[misc]
+        killed = killed_at(number, lambda f=found: f.expire(BEGAN + 25))  # type: ignore[misc]
         assert found.totals().all == all_time
         found.expire(BEGAN + 25)
         assert list(found.records()) == list(range(20, 35))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from headgate.errors import BadArgument, ControlFolderError
+from headgate.errors import BadArgument, ControlFolderError, NamedTwice
 from headgate.plan import KEEP_ALL, Plan
 from headgate.settings import GateSettings
 from headgate.store.folder import (
@@ -22,9 +24,10 @@ from headgate.store.folder import (
     used_control_folder,
     write_json,
 )
-from headgate.store.lease import BEAT_S, GONE_S
+from headgate.store.gate_call import GateCall
+from headgate.store.lease import BEAT_S, GONE_S, this_process
 from headgate.store.ledger import Ledger, Record, gates_in, queries_of
-from headgate.store.plans import PinnedPlan, PlanStore
+from headgate.store.plans import PLAN_WAIT_S, PinnedPlan, PlanStore
 from headgate.store.settings_file import SettingsFile
 from headgate.testing.clock import ManualClock
 
@@ -99,8 +102,34 @@ def test_a_loop_that_is_gone_means_the_fallback_and_a_word_from_it_ends_that(
 def test_before_any_plan_the_opening_holds(store: PlanStore) -> None:
     store.beat()
     assert store.pin(0, OPEN) == PinnedPlan(KEEP_ALL, "start")
-    store.publish_opening(Plan(0.2))
-    assert store.pin(1, OPEN) == PinnedPlan(Plan(0.2), "start")
+    assert store.pin(1, OPEN, call=GateCall(opening=Plan(0.2))) == PinnedPlan(Plan(0.2), "start")
+
+
+def test_a_plan_for_another_gate_of_the_name_is_not_met(store: PlanStore) -> None:
+    mine, namesake = GateCall(spec=1, opening=Plan(0.2)), GateCall(spec=2, opening=Plan(0.3))
+    me = this_process()
+    store.publish(Plan(0.5), spec=1)
+    store.beat()
+    assert store.pin(0, OPEN, me=me, call=mine).plan == Plan(0.5)
+    assert store.pin(1, OPEN, me=me, call=namesake) == PinnedPlan(Plan(0.3), "start")
+    store.lease.release(me)
+    after_restart = replace(me, owner="another process")
+    assert store.pin(2, OPEN, me=after_restart, call=namesake).plan == Plan(0.5), "numbers begin anew"
+
+
+def test_two_gates_of_one_name_in_one_run_are_refused_and_a_replay_by_another_call_is_not(
+    store: PlanStore,
+) -> None:
+    first, second = GateCall(7), GateCall(8)
+    run = replace(this_process(), run="a")
+    store.pin(0, OPEN, me=run, call=first)
+    assert store.pin(0, OPEN, me=run, call=first).call == 7, "each task of a gate asks"
+    with pytest.raises(NamedTwice, match=r"gate 'g' is twice in query q.*behind the union"):
+        store.pin(0, OPEN, me=run, call=second)
+    again = replace(this_process(), run="b")
+    store.pin(0, OPEN, me=again, call=second)
+    unnamed = replace(this_process(), run="")
+    store.pin(0, OPEN, me=unnamed, call=second)
 
 
 # ------------------------------------------------------------------------------------------ files
@@ -299,20 +328,34 @@ def test_a_batch_waits_shortly_for_a_plan_that_is_on_its_way(control: Path) -> N
     assert 0 < sum(slept) < 0.3, "and nothing is waited for long"
 
 
-def test_an_idle_gate_waits_only_after_a_long_batch(control: Path) -> None:
-    clock = ManualClock()
+@pytest.mark.parametrize("off_s", [-3600.0, 3600.0])
+@pytest.mark.parametrize(("urgent_s", "waits"), [(0.0, True), (300.0, False)])
+def test_a_wait_does_not_depend_on_the_workers_clock(
+    control: Path, off_s: float, urgent_s: float, waits: bool
+) -> None:
     slept: list[float] = []
-    store = PlanStore(control, "g", "q", clock, slept.append)
+    driver = PlanStore(control, "g", "q")
+    driver.beat()
+    driver.publish(Plan(0.5), after=3, urgent_s=urgent_s)
+    worker = PlanStore(control, "g", "q", lambda: time.time() + off_s, slept.append)
+    worker.pin(5, PinnedPlan(Plan(1.0), "fail-open"))
+    assert bool(slept) is waits
+
+
+def test_an_idle_gate_waits_only_after_a_long_batch(control: Path) -> None:
+    slept: list[float] = []
+    store = PlanStore(control, "g", "q", sleep=slept.append)
     fallback = PinnedPlan(Plan(1.0), "fail-open")
     store.beat()
-    store.publish(Plan(1.0), after=3, urgent_s=0.5)
-    clock.sleep(0.4)
+    store.publish(Plan(1.0), after=3, urgent_s=300.0)
     store.pin(5, fallback)
     assert not slept
-    store.publish(Plan(1.0), after=4, urgent_s=0.5)
-    clock.sleep(0.6)
+    store.publish(Plan(1.0), after=4, urgent_s=300.0)
+    plan = store.folder / "plan.json"
+    os.utime(plan, (plan.stat().st_mtime - 301,) * 2)
     store.pin(6, fallback)
-    assert slept
+    assert sum(slept) == pytest.approx(PLAN_WAIT_S)
+    assert not list(store.folder.glob(".look-*"))
     slept.clear()
     store.publish(Plan(0.5), after=5, urgent_s=None)
     store.pin(7, fallback)

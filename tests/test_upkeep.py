@@ -7,6 +7,7 @@ import math
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -149,6 +150,7 @@ def test_a_year_of_segments_is_worked_off_one_a_step(control: Path) -> None:
 def test_two_processes_do_not_work_at_one_ledger(control: Path) -> None:
     write_books(control, "g", "q", 3 * SEGMENT, began=1e9)
     found = Upkeep(control, "g", "q")
+    found.retention_s = DAY
     with found._alone() as alone:
         assert alone
         assert not Upkeep(control, "g", "q").step()
@@ -176,8 +178,10 @@ def test_folders_of_ended_queries_go_after_the_retention_and_no_others(control: 
     writing = _query(control, "writing", 30 * DAY, clock())
     os.utime(next((writing / "ledger").iterdir()), (clock(), clock()))
     (control / "gates" / "g" / "lessons" / "ended-long-ago").mkdir(parents=True)
-    lives = Upkeep.of_run(control, "g", "idle", clock)
-    Upkeep(control, "g", "own", clock).run()
+    lives = Upkeep.of_run(control, "g", "idle", 7 * DAY, clock)
+    mine = Upkeep(control, "g", "own", clock)
+    mine.retention_s = 7 * DAY
+    mine.run()
     assert not old.exists()
     assert not (control / "gates" / "g" / "lessons" / "ended-long-ago").exists()
     assert own.is_dir()
@@ -185,6 +189,27 @@ def test_folders_of_ended_queries_go_after_the_retention_and_no_others(control: 
     assert queries_of(control, "g") == ["ended-lately", "idle", "own", "writing"]
     assert not list((control / "gates" / "g" / "queries").glob(".*"))
     assert lives.place[2] == "idle"
+
+
+def test_a_query_that_begins_again_while_folders_are_looked_at_keeps_its_own(
+    control: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    back = _query(control, "back", 30 * DAY, clock())
+    begun: list[Upkeep] = []
+
+    def look(*given: Any) -> list[str]:
+        found = ended_queries(*given)
+        begun.append(Upkeep.of_run(control, "g", "back", 7 * DAY, clock))
+        return found
+
+    monkeypatch.setattr(upkeep_module, "ended_queries", look)
+    mine = Upkeep(control, "g", "own", clock)
+    mine.retention_s = 7 * DAY
+    _query(control, "own", 0.0, clock())
+    mine.run()
+    assert begun
+    assert back.is_dir()
 
 
 def test_an_idle_query_leaves_word_that_it_lives(control: Path) -> None:
@@ -252,6 +277,25 @@ def test_a_run_takes_up_a_changed_retention(control: Path) -> None:
     SettingsFile(control, "g").change(retention="2 days")
     run.handle(BatchReport("q", LoadSample(1, 1e9, 1.0, 10, 5), 2.0))
     assert run.upkeep.retention_s == 2 * DAY
+
+
+def test_a_run_that_waits_for_its_first_batch_keeps_what_it_was_told_to(control: Path) -> None:
+    write_books(control, "g", "q", 2 * SEGMENT, began=1e9)
+    ended = _query(control, "ended", 30 * DAY, 1e9 + 30 * DAY)
+    settings = GateSettings(rate=0.5, retention="forever")
+    run = GateRun(GateSpec("g", control, settings, Uniform()), "q", ManualClock(1e9 + 30 * DAY))
+    run.upkeep.run()
+    assert Ledger(control, "g", "q").begins() == 0
+    assert ended.is_dir()
+
+
+def test_a_retention_that_changes_between_batches_holds_at_once(control: Path) -> None:
+    settings = GateSettings(rate=0.5)
+    SettingsFile(control, "g").declare(settings)
+    run = GateRun(GateSpec("g", control, settings, Uniform()), "q")
+    SettingsFile(control, "g").change(retention="forever")
+    run.refresh()
+    assert run.upkeep.retention_s == math.inf
 
 
 # --------------------------------------------------------------------------------------- commands

@@ -4,6 +4,7 @@
 
     HeadgateError
     ├── BadArgument          (also ValueError)    a value given at a call is not legal
+    │   ├── NamedTwice                            two gates of one name in one query
     │   ├── UnknownColumn                         a column that the DataFrame does not have
     │   └── WrongKindOfFrame                      a stream where a batch is needed, or the reverse
     ├── MissingExtra         (also ImportError)   a feature needs a package that is not installed
@@ -36,6 +37,7 @@ __all__ = [
     "GuardedFunctionError",
     "HeadgateError",
     "MissingExtra",
+    "NamedTwice",
     "NotAsRecorded",
     "OwnedElsewhere",
     "ShapeChanged",
@@ -53,6 +55,10 @@ class HeadgateError(Exception):
 
 class BadArgument(HeadgateError, ValueError):
     """A value given at a call is not legal."""
+
+
+class NamedTwice(BadArgument):
+    """Two gates of one name in one query: they would share plans, counts and records."""
 
 
 class UnknownColumn(BadArgument):

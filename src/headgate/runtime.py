@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ from typing import Any
 from headgate.control import Controller, ControllerConfig
 from headgate.errors import HeadgateError
 from headgate.event_time import EventTime
+from headgate.faults import Faults
 from headgate.load import Budget, Concept, LoadSample, ReadLimit
 from headgate.partners import Partners
 from headgate.plan import KEEP_ALL, Plan
@@ -29,8 +31,7 @@ __all__ = ["BatchReport", "GateRun", "GateSpec"]
 
 log = logging.getLogger("headgate")
 
-#: A controller or policy that fails so often in a row is given up: the gate fails open or closed.
-TOO_MANY_FAULTS = 3
+_NUMBERS = itertools.count(1)
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,10 @@ class GateSpec:
     relation: str = UNKNOWN
     #: Limits in front of the gate.
     limits: int = 0
+    #: The plan of a query's first batch.
+    opening: Plan = field(default=KEEP_ALL, compare=False)
+    #: Tells gates of one name apart, in this process.
+    number: int = field(default_factory=lambda: next(_NUMBERS), compare=False)
 
     def complete(self, report: BatchReport, reports: Mapping[str, Any]) -> BatchReport:
         """The report with what the gate of the other stream says, in front of a join."""
@@ -99,6 +104,10 @@ class BatchReport:
     fingerprint: str = ""
     #: What others say of the batch; None where the counts are not Spark's observed metrics.
     witness: Witness | None = None
+    #: The number of the gate's spec; 0 if nobody knows.
+    spec: int = 0
+    #: The name under which Spark reported what arrived.
+    metric: str = ""
 
     def concept(self, keys: Mapping[str, int]) -> Concept:
         """What the batch says of the groups in front of the gate."""
@@ -116,10 +125,8 @@ class GateRun:
         self._store = PlanStore(spec.control, spec.name, query, clock)
         self._ledger = Ledger(spec.control, spec.name, query)
         self._books = Bookkeeper(self._ledger, str(self))
-        #: Batches in a row at which the controller or the policy failed, what it said, and whether it
-        #: has failed since the last batch began to be handled.
-        self._faults, self._fault, self._faulted = 0, "", False
-        self.upkeep = Upkeep.of_run(spec.control, spec.name, query, clock)
+        self._faults = Faults(str(self))
+        self.upkeep = Upkeep.of_run(spec.control, spec.name, query, self.settings.retention_s, clock)
         self._snapshot_path = self._store.folder / "controller.json"
         learned = self._load_learned()
         self._controller = self._build(learned["controller"])
@@ -225,6 +232,7 @@ class GateRun:
             return
         log.info("%s: settings changed: %s", self, settings)
         before, self.settings = self.settings, settings
+        self.upkeep.retention_s = settings.retention_s
         if self.spec.controller is None and _target(before) != _target(settings):
             same_kind = (before.rate is None) == (settings.rate is None)
             snapshot = self._controller.snapshot() if same_kind else None
@@ -263,7 +271,7 @@ class GateRun:
         if plan is None:
             return
         try:
-            self._store.publish(plan, self.last_batch, self._urgent_s(), origin)
+            self._store.publish(plan, self.last_batch, self._urgent_s(), origin, self.spec.number)
         except OSError as error:
             log.warning("%s: the plan cannot be written (%s)", self, error)
 
@@ -274,7 +282,7 @@ class GateRun:
             plan = self.plan()
         except Exception as error:
             self._note_fault(error)
-        if self._faulted and self._faults >= TOO_MANY_FAULTS:
+        if self._faults.too_many:
             closed = self.settings.on_failure == "closed"
             plan = Plan(self.settings.floor) if closed else KEEP_ALL
             return self._worth(plan), "fail-closed" if closed else "fail-open"
@@ -282,17 +290,7 @@ class GateRun:
 
     def _note_fault(self, error: Exception) -> None:
         """A controller or a policy failed: the books go on, and the next batch is tried again."""
-        self._faults += not self._faulted
-        self._faulted = True
-        told, self._fault = self._fault, f"{type(error).__name__}: {error}".splitlines()[0]
-        if told != self._fault:
-            then = "the last plan holds"
-            if self._faults >= TOO_MANY_FAULTS:
-                then = f"it fails {self.settings.on_failure} until that works again"
-            else:
-                then += f"; after {TOO_MANY_FAULTS} batches it fails {self.settings.on_failure}"
-            log.error("%s: its controller or policy failed (%s); %s", self, self._fault, then)
-            log.debug("details", exc_info=error)
+        self._faults.note(error, self.settings.on_failure)
 
     def handle(self, report: BatchReport) -> Record | None:
         """One batch is over: decide, publish, record. None for a batch already handled."""
@@ -300,7 +298,7 @@ class GateRun:
         if sample.batch_id <= self.last_batch:
             return None
         self.last_batch = sample.batch_id
-        self._faulted = False
+        self._faults.begin()
         self.refresh()
         confirmed_by, doubt = self._examined(report)
         if doubt:
@@ -308,8 +306,7 @@ class GateRun:
         else:
             self._try_to_learn(report)
         self._publish()
-        if not self._faulted:
-            self._faults, self._fault = 0, ""
+        self._faults.end()
         record = replace(self._record(report), witness=confirmed_by, doubt=doubt)
         try:
             self._books.add(record)
@@ -398,13 +395,13 @@ class GateRun:
     def _record(self, report: BatchReport) -> Record:
         sample = report.sample
         plan, origin, shape = self._plan_of(report)
-        remark, would_shed = self._fault, 0
-        if not self._faulted:
+        remark, would_shed = self._faults.said, 0
+        if not self._faults.now:
             try:
                 remark, would_shed = self.spec.policy.remark(plan, self._concept), self._would_shed()
             except Exception as error:
                 self._note_fault(error)
-                remark = self._fault
+                remark = self._faults.said
         return Record(
             gate=self.spec.name,
             query=self.query,
@@ -417,7 +414,7 @@ class GateRun:
             origin=origin,
             mode=self.settings.mode,
             would_shed=would_shed,
-            state="fault" if self._faulted else self._budget.state,
+            state="fault" if self._faults.now else self._budget.state,
             why="; ".join(filter(None, (remark, self._note_of(sample.batch_id), self._budget.why))),
             started_at=sample.started_at,
             duration_s=sample.duration_s,

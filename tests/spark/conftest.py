@@ -73,6 +73,23 @@ def run_all(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[..., Any]]
         query.stop()
 
 
+@pytest.fixture
+def each_batch(spark: SparkSession, tmp_path: Path) -> Callable[..., None]:
+    """Run a function on each batch of all there is, always from the same checkpoint."""
+
+    def run(frame: DataFrame, act: Callable[[DataFrame, int], None]) -> None:
+        writer = frame.writeStream.foreachBatch(act)
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.trigger(availableNow=True).start()
+        try:
+            query.awaitTermination()
+        finally:
+            query.stop()
+            ControlLoop.of(spark).drain()
+
+    return run
+
+
 def records(control: Path, gate: str) -> list[Record]:
     """Every record of the gate's only query."""
     (query,) = queries_of(control, gate)

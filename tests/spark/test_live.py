@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import headgate as hg
 from headgate.plan import Plan
 from headgate.settings import GateSettings
 from headgate.spark.loop import ControlLoop
+from headgate.spark.meter import reports_in
 from headgate.store.audit import audit
 from headgate.store.ledger import queries_of
 from headgate.store.plans import PlanStore
@@ -113,7 +115,7 @@ def test_when_the_control_folder_vanishes_the_query_goes_on(
         progress = query.lastProgress
         if progress is None or progress.numInputRows != N or progress.batchId < 1:
             return None
-        return progress.observedMetrics["headgate.f.out"]["kept"]
+        return reports_in(json.loads(progress.json))["f"].sample.kept
 
     share = _eventually(kept, "the next batch") / N
     assert query.isActive
@@ -215,7 +217,7 @@ def test_a_query_that_was_over_before_anyone_looked_leaves_its_gate_free(
     """Its reports come by the listener, late; a gate of that name in another folder is no clash."""
     loop, frame = ControlLoop.of(spark), file_stream().frame()
     frame.transform(hg.gate("gone", rate=0.5, control=tmp_path / "one"))
-    spec = loop.known("gone")
+    spec = loop.specs.of("gone")
     assert spec is not None
     loop._runs[("gone", "ended")] = spec.open("ended")
     frame.transform(hg.gate("gone", rate=0.5, control=tmp_path / "two"))

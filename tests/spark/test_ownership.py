@@ -13,10 +13,11 @@ from pyspark.sql import DataFrame
 
 import headgate as hg
 from headgate.spark.loop import ControlLoop
-from headgate.spark.worker_errors import refused
+from headgate.spark.worker_errors import said_by_worker
 from headgate.store.lease import Holder, Lease, this_process
-from headgate.store.ledger import queries_of
+from headgate.store.ledger import Ledger, queries_of
 from headgate.store.plans import PlanStore
+from headgate.store.settings_file import SettingsFile
 from tests.spark.conftest import records
 from tests.spark.test_live import _eventually, _rows
 
@@ -26,17 +27,27 @@ ROME = Holder("rome-driver", host="rome", boot="b", pid=7, pid_started="1")
 
 @pytest.fixture
 def start(spark: Any, tmp_path: Path) -> Iterator[Callable[[DataFrame], Any]]:
-    """A query on a frame, always from the same checkpoint."""
+    """A query on a frame, from the same checkpoint as the one before unless that is named."""
     started = []
 
-    def run(frame: DataFrame) -> Any:
-        writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "cp"))
+    def run(frame: DataFrame, checkpoint: str = "cp") -> Any:
+        writer = frame.writeStream.format("noop").option(
+            "checkpointLocation", str(tmp_path / checkpoint)
+        )
         started.append(writer.trigger(processingTime="100 milliseconds").start())
         return started[-1]
 
     yield run
     for query in started:
         query.stop()
+
+
+def _handled(spark: Any, control: Path, query: Any, batches: int) -> None:
+    def look() -> bool:
+        ControlLoop.of(spark).drain()
+        return len(Ledger(control, "g", query.id).records()) >= batches
+
+    _eventually(look, f"{batches} batches of query {query.id} in the ledger")
 
 
 def _recorded(spark: Any, control: Path, batches: int) -> None:
@@ -56,7 +67,8 @@ def test_a_second_gate_of_the_name_is_refused_while_the_first_one_runs(
     query = start(stream.frame().transform(vip))
     _recorded(spark, control, 1)
     with pytest.raises(hg.BadArgument, match=r"gate 'g' is running in query .*another name, or stop"):
-        stream.frame().transform(hg.gate("g", rate=0.1, control=control))
+        stream.frame().transform(hg.gate("g", rate=0.9, control=control))
+    assert SettingsFile(control, "g").declared().rate == 0.1, "a refused call declares nothing"
     stream.frame().transform(vip)  # the same gate once more is the same gate
     stream.add(_rows(0))
     _recorded(spark, control, 2)
@@ -64,6 +76,57 @@ def test_a_second_gate_of_the_name_is_refused_while_the_first_one_runs(
     query.stop()
     ControlLoop.of(spark).drain()
     stream.frame().transform(hg.gate("g", rate=0.1, control=control))
+
+
+def test_gates_of_one_name_that_were_made_before_either_ran_keep_their_own_policies(
+    spark: Any, file_stream: Any, control: Path, start: Any
+) -> None:
+    stream, other = file_stream(), file_stream(name="other")
+    for each in (stream, other):
+        each.add(_rows(0))
+    first = stream.frame().transform(hg.gate("g", rate=0.1, keep="id % 20 = 0", control=control))
+    second = other.frame().transform(hg.gate("g", rate=0.5, keep="id % 20 = 1", control=control))
+    queries = start(first), start(second, "checkpoint of the other")
+    for batches in (1, 2, 3):  # the first meets an opening, the others what the loop publishes
+        for query in queries:
+            _handled(spark, control, query, batches)
+        for each in (stream, other):
+            each.add(_rows(0))
+    for query, rate in zip(queries, (0.1, 0.5), strict=True):
+        for record in Ledger(control, "g", query.id).records().values():
+            assert record.plan.rate_of(1) == 1.0, (rate, record)
+            assert record.kept == pytest.approx(rate * N, abs=150)
+        assert query.isActive
+
+
+def test_a_query_that_begins_again_meets_its_own_policy_though_a_namesake_was_made_since(
+    spark: Any, file_stream: Any, control: Path, start: Any
+) -> None:
+    stream = file_stream()
+    stream.add(_rows(0))
+    frame = stream.frame().transform(hg.gate("g", rate=0.5, keep="id < 200", control=control))
+    file_stream(name="other").frame().transform(hg.gate("g", rate=0.1, control=control))
+    for batches in (1, 2):
+        query = start(frame)
+        _handled(spark, control, query, batches)
+        query.stop()
+        ControlLoop.of(spark).drain()
+        stream.add(_rows(0))
+    assert [(r.plan.rate_of(1), r.mode) for r in records(control, "g")] == [(1.0, "shed")] * 2
+
+
+def test_gates_of_one_name_in_two_control_folders_are_both_steered(
+    spark: Any, file_stream: Any, control: Path, tmp_path: Path, start: Any
+) -> None:
+    stream = file_stream()
+    stream.add(_rows(0))
+    frame = stream.frame().transform(hg.gate("g", rate=0.5, control=control))
+    stream.frame().transform(hg.gate("g", rate=0.5, control=tmp_path / "two"))
+    query = start(frame)
+    _handled(spark, control, query, 1)
+    lease = PlanStore(control, "g", query.id).lease
+    before = lease.holder().beat  # type: ignore[union-attr]
+    _eventually(lambda: lease.holder().beat > before, "a heartbeat")  # type: ignore[union-attr]
 
 
 def test_a_lease_lives_with_its_query_and_ends_with_it(
@@ -113,7 +176,7 @@ def test_one_that_cannot_be_opened_takes_no_other_ones_heartbeat(
     loop = ControlLoop.of(spark)
     loop.drain()
     PlanStore(control, "broken", first.id).folder.mkdir(parents=True)
-    loop._specs = {"broken": CannotBeOpened(control), **loop._specs}
+    loop.register(CannotBeOpened(control))
     try:
         stream.add(_rows(N))
         second = start(frame)
@@ -122,7 +185,7 @@ def test_one_that_cannot_be_opened_takes_no_other_ones_heartbeat(
         before = lease.holder().beat  # type: ignore[union-attr]
         _eventually(lambda: lease.holder().beat > before, "a heartbeat")  # type: ignore[union-attr]
     finally:
-        loop._specs.pop("broken")
+        del loop.specs._of_name["broken"]
 
 
 @pytest.fixture
@@ -163,7 +226,7 @@ def test_a_second_driver_of_a_query_is_refused_while_the_first_one_lives(
     second = start(frame)
     with pytest.raises(StreamingQueryException):
         second.awaitTermination(60)
-    said = refused(second.exception())
+    said = said_by_worker(second.exception())
     assert said is not None
     assert "steered by process 7 on rome, which is alive" in said
     assert len(records(control, "g")) == 1, "nothing was written into the other one's books"

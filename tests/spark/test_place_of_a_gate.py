@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import headgate as hg
+from headgate.spark.loop import ControlLoop
 from headgate.spark.upstream import Upstream
+from headgate.spark.worker_errors import said_by_worker
+from headgate.store.ledger import queries_of
 from tests.spark.conftest import records
 
 
@@ -63,28 +68,28 @@ def test_one_gate_twice_in_a_chain_is_refused_without_weights_too(stream, contro
         gated.transform(hg.gate("g", rate=0.5, control=control, weight=False))
 
 
-def test_two_gates_of_one_name_in_a_union_are_told_before_spark_refuses_them(
-    stream, control: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.WARNING, "headgate"):
-        even = stream.where("value % 2 = 0").transform(hg.gate("g", rate=0.5, control=control))
-        assert "two different DataFrames" not in caplog.text
-        odd = stream.where("value % 2 = 1").transform(hg.gate("g", rate=0.5, control=control))
-    assert "gate 'g' is in front of two different DataFrames" in caplog.text
-    assert "put one gate behind the union" in caplog.text
-    with pytest.raises(AnalysisException, match="DUPLICATED_METRICS_NAME"):
-        even.union(odd).writeStream.format("noop").start()
+def _halves(file_stream, control: Path, **other: Any) -> DataFrame:
+    stream = file_stream()
+    stream.add([{"id": i, "route": "r", "fare": 1.0} for i in range(500)])
+    even, odd = (stream.frame().where(f"id % 2 = {i}") for i in (0, 1))
+    gate = {"rate": 0.5, "control": control, "identity": "id"}
+    return even.transform(hg.gate("g", **gate)).union(odd.transform(hg.gate("g", **gate | other)))
 
 
-def test_the_same_cell_run_again_is_no_namesake(
-    spark, control: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    "other", [{}, {"keep": "fare > 0"}, {"policy": hg.ConceptDriven("route")}], ids=lambda o: str([*o])
+)
+def test_two_gates_of_one_name_in_a_union_are_refused_in_our_words(
+    file_stream, run_all, control: Path, caplog: pytest.LogCaptureFixture, spark, other
 ) -> None:
-    kept = []
-    with caplog.at_level(logging.WARNING, "headgate"):
-        for _ in range(2):
-            frame = spark.readStream.format("rate").load().where("value > 1")
-            kept.append(frame.transform(hg.gate("g", rate=0.5, control=control)))
-    assert "two different DataFrames" not in caplog.text
+    with pytest.raises(StreamingQueryException) as error:
+        run_all(_halves(file_stream, control, **other))
+    said = said_by_worker(error.value) or ""
+    assert said.startswith("gate 'g' is twice in query"), error.value
+    assert "Give each gate its own name, or put one gate behind the union" in said
+    ControlLoop.of(spark).drain()
+    assert "gate 'g' is twice in query" in caplog.text
+    assert not queries_of(control, "g") or not records(control, "g"), "nothing was recorded"
 
 
 def test_one_gate_behind_a_union_runs(file_stream, run_all, control: Path) -> None:
@@ -98,6 +103,6 @@ def test_one_gate_behind_a_union_runs(file_stream, run_all, control: Path) -> No
 
 
 def test_a_plans_text_without_a_tree_says_nothing() -> None:
-    found = Upstream.read("")
+    found = Upstream.read([])
     assert not found.aggregated
     assert not found.metrics

@@ -10,8 +10,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
 import headgate as hg
-from headgate.spark.loop import ControlLoop
-from headgate.spark.worker_errors import refused as said_by_worker
+from headgate.spark.worker_errors import said_by_worker
 from headgate.store.audit import audit
 from tests.spark.conftest import records
 
@@ -33,7 +32,7 @@ class Sink:
 
 
 @pytest.fixture
-def job(spark, file_stream, tmp_path: Path) -> Any:
+def job(file_stream, each_batch) -> Any:
     stream = file_stream(SCHEMA)
     sink = Sink()
 
@@ -41,14 +40,7 @@ def job(spark, file_stream, tmp_path: Path) -> Any:
         if rows:
             stream.add([{"id": i, "route": f"r{i % 7}"} for i in range(start, start + rows)])
         sink.broken = broken
-        writer = stream.frame().transform(gate).writeStream.foreachBatch(sink)
-        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-        query = writer.trigger(availableNow=True).start()
-        try:
-            query.awaitTermination()
-        finally:
-            query.stop()
-            ControlLoop.of(spark).drain()
+        each_batch(stream.frame().transform(gate), sink)
         return sink
 
     return run

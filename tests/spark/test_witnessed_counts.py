@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from pyspark.sql import DataFrame
 
 import headgate as hg
 from headgate.spark.lineage import relation_to_source
-from headgate.spark.loop import ControlLoop
 from headgate.spark.offsets import rows_between
 from headgate.store.audit import audit
 from headgate.store.plans import PlanStore
@@ -61,21 +59,6 @@ def _persisted(frame: DataFrame, batch: int) -> None:
     _write(frame)
     frame.isEmpty()
     frame.unpersist()
-
-
-@pytest.fixture
-def each_batch(spark, tmp_path: Path) -> Callable[..., None]:
-    def run(frame: DataFrame, act: Callable[[DataFrame, int], None]) -> None:
-        writer = frame.writeStream.foreachBatch(act)
-        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-        query = writer.trigger(availableNow=True).start()
-        try:
-            query.awaitTermination()
-        finally:
-            query.stop()
-            ControlLoop.of(spark).drain()
-
-    return run
 
 
 def _reader(spark: Any, tmp_path: Path, prepare: Any = None) -> Any:

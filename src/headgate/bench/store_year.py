@@ -10,27 +10,26 @@ Then what people ask is timed, against ledgers of real segments: ten thousand re
 
 from __future__ import annotations
 
-import contextlib
 import os
 import statistics
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from headgate.bench.process_gauges import rss_mb
 from headgate.bench.progress import bench_progress
+from headgate.bench.small_segments import segments_of
 from headgate.load import LoadSample
 from headgate.plan import KEEP_ALL
 from headgate.policies import Uniform
 from headgate.runtime import BatchReport, GateRun, GateSpec
 from headgate.settings import GateSettings
-from headgate.store import carried, ledger
 from headgate.store.audit import audit
 from headgate.store.ledger import Ledger, queries_of
 from headgate.store.plans import PinnedPlan, PlanStore
-from headgate.store.segments import SEGMENT
 from headgate.store.settings_file import SettingsFile
 from headgate.store.upkeep import Upkeep
 from headgate.testing.books import write_books
@@ -63,17 +62,6 @@ def run(*, quick: bool) -> dict[str, Any]:
     return {"bench": "store-year", "ratios": ratios, "context": {"tables": tables, "remarks": [load]}}
 
 
-@contextlib.contextmanager
-def _segments_of(batches: int) -> Iterator[None]:
-    """As if a segment had so many batches: a year in which few batches pass has segments as many."""
-    before = SEGMENT
-    ledger.SEGMENT = carried.SEGMENT = batches  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        ledger.SEGMENT = carried.SEGMENT = before  # type: ignore[attr-defined]
-
-
 def year(control: Path, batches: int, segment: int) -> list[dict[str, Any]]:
     """A gate's year; what a batch cost and what there was, at the start, in the middle, at the end."""
     clock = ManualClock(time.time())
@@ -82,7 +70,7 @@ def year(control: Path, batches: int, segment: int) -> list[dict[str, Any]]:
     spec = GateSpec(_GATE, control, settings, Uniform())
     window, month, step_s = batches // 10, batches // 12 + 1, _YEAR_S / batches
     moments: list[dict[str, Any]] = []
-    with _segments_of(segment), bench_progress() as bar:
+    with segments_of(segment), bench_progress() as bar:
         task = bar.add_task("a year of batches", total=batches)
         store, gate = _opened(spec, "lives", clock)
         costs: deque[_Cost] = deque(maxlen=window)
@@ -138,22 +126,13 @@ def _moment(control: Path, number: int, costs: list[_Cost], batches: int) -> dic
         "pin_ms": 1e3 * statistics.median(cost.pin_s for cost in costs),
         "handle_ms": 1e3 * statistics.median(handled),
         "handle_p99_ms": 1e3 * handled[int(0.99 * len(handled))],
-        "rss_mb": _rss_mb(),
+        "rss_mb": rss_mb(),
         "bytes": sum(sizes),
         "files": len(sizes),
         "queries": len(queries_of(control, _GATE)),
         "batches": totals.all.batches,
         "expired": totals.expired.batches,
     }
-
-
-def _rss_mb() -> float:
-    """The memory of this process."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:  # not on this system
-        return float("nan")
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def ask(scratch: Path, few: int, many: int, repeats: int = 7) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -34,6 +35,7 @@ def bench() -> None:
       headgate bench themis-decision      how long a node takes to decide
       headgate bench themis-speed         how much faster than time the simulator is
       headgate bench store-year      a year of the control folder: time, memory, bytes at start and end
+      headgate bench loop-year       a year of batches through the control loop, in virtual time
       headgate bench site            what a site's gate costs beside a uniform one; a noisy neighbour
     """
 
@@ -153,3 +155,36 @@ _benchmark(
     module="store_year",
     takes="5 minutes; quick: 1.",
 )
+
+
+@bench.command("loop-year", short_help="A year of batches through the control loop, in virtual time.")
+@click.option(
+    "--batches",
+    default=365 * 1440,
+    show_default="525,600, one a minute",
+    type=click.IntRange(min=1000),
+    help="The batches of the year.",
+)
+@click.option(
+    "--folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Where the control folder is made; one in memory leaves out the time that a disk takes.",
+)
+@json_option
+def loop_year(batches: int, folder: Path | None, as_json: bool) -> None:
+    """A year of batches through the control loop and its store, in virtual time and without Spark.
+
+    What a batch costs the loop, and what process and control folder hold, when the first records have
+    expired, in the middle of the year and at its end. A quarter of an hour in memory; on a disk three
+    fsyncs a batch more.
+
+    \b
+    Examples:
+      headgate bench loop-year --folder /dev/shm
+      headgate bench loop-year --batches 20000 --json
+    """
+    result = late("headgate.bench.loop_year:run", "spark")(batches=batches, folder=folder)
+    if as_json:
+        print_json(result)
+    else:
+        _show(result)

@@ -44,6 +44,8 @@ class Tally:
     planned: int | None = None
     #: How many fewer may be kept by chance.
     slack: float = 0.0
+    #: The number of the gate's spec.
+    spec: int = 0
     _kept: Observation | None = None
 
     @classmethod
@@ -79,7 +81,7 @@ class Tally:
         return BatchReport(
             query=str(progress["id"]), sample=sample, parts_ms=parts, offsets=offsets,
             cells=self.strata, yielded=self.yielded,
-            fingerprint=fingerprint if kept == looked else "",
+            fingerprint=fingerprint if kept == looked else "", spec=self.spec,
         )  # fmt: skip
 
     def _counted(self) -> Mapping[str, Any] | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -38,7 +39,7 @@ from headgate.spark.identity import (
 )
 from headgate.spark.lineage import limits_in, relation_to_source, require_stable
 from headgate.spark.loop import ControlLoop
-from headgate.spark.meter import before_gate, behind_draw, behind_gate, concept_name, metric_names
+from headgate.spark.meter import before_gate, behind_draw, behind_gate, metric_names
 from headgate.spark.plan_source import FORMAT, PlanSource
 from headgate.spark.predicates import require_predicate
 from headgate.spark.read_limits import read_limit
@@ -46,10 +47,10 @@ from headgate.spark.shape import THRESHOLD, WEIGHT, GateShape, Limits, quoted, q
 from headgate.spark.sic_column import SIC, require_sic, worth
 from headgate.spark.task_plan import TaskPlan
 from headgate.spark.trial import try_workers
-from headgate.spark.upstream import Upstream, remember_namesake
+from headgate.spark.upstream import Upstream
 from headgate.spark.weights import GATES, chained, gates_of
+from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 from headgate.store.lease import this_process
-from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
 
 __all__ = ["Gate", "aims_at_accuracy"]
@@ -57,6 +58,7 @@ __all__ = ["Gate", "aims_at_accuracy"]
 log = logging.getLogger("headgate")
 
 _LIMITS = "_headgate_limits"
+_CALLS = itertools.count(1)
 
 
 @dataclass(frozen=True)
@@ -98,9 +100,7 @@ class Gate:
         upstream.refuse_twice(self.name)
         if self.sic != "derived":  # those are results of another fragment, by design
             upstream.refuse_results(self.name, self.settings.rate is None or self.controller is not None)
-        made = self._made(spark, frame, gates)
-        remember_namesake(self.name, frame, made, upstream)
-        return made
+        return self._made(spark, frame, gates)
 
     def _made(self, spark: SparkSession, frame: DataFrame, gates: list[str]) -> DataFrame:
         running = None
@@ -125,8 +125,9 @@ class Gate:
             self._check_literal(frame)
             made = self._literal(spark, frame, shape, gates)
         else:
-            self._prepare(spark, frame, shape)
-            made = self.planned(spark, frame, shape, gates)
+            spec = self._prepare(spark, frame, shape)
+            call = GateCall(next(_CALLS), spec.number, spec.opening)
+            made = self.planned(spark, frame, shape, gates, call)
         # The meter behind the gate reads the weight, so it is there in any case, and left out last.
         return made if self.weight else made.drop(WEIGHT)
 
@@ -165,19 +166,14 @@ class Gate:
 
     def _prepare(
         self, spark: SparkSession, frame: DataFrame, shape: GateShape, inside: str | None = None
-    ) -> None:
+    ) -> GateSpec:
         """Everything that can go wrong goes wrong here, at the call, and not in a worker.
 
         `inside` is the query whose ``foreachBatch`` the gate stands in.
         """
         assert self.control is not None
         grouping = self.policy.grouping
-        SettingsFile(self.control, self.name).declare(
-            self.settings,
-            arrival=self.arrival is not None,
-            own_controller=self.controller is not None,
-        )
-        shape.save(self.control, self.name)
+        keys = named_keys(spark, frame, grouping.columns, grouping.named)
         spec = GateSpec(
             name=self.name,
             control=self.control,
@@ -186,28 +182,43 @@ class Gate:
             controller=self.controller,
             start=self.start,
             shape=shape.digest,
-            keys=named_keys(spark, frame, grouping.columns, grouping.named),
+            keys=keys,
             limit=read_limit(frame) if frame.isStreaming else None,
             measures_work=self.sic is not None,
             relation=relation_to_source(frame),
             limits=limits_in(frame),
+            opening=self._opening(keys),
         )
-        self._publish_opening(spec)
+        loop = ControlLoop.of(spark)
+        loop.refuse_another(spec, inside)  # before it overwrites what the other one has declared
+        SettingsFile(self.control, self.name).declare(
+            self.settings,
+            arrival=self.arrival is not None,
+            own_controller=self.controller is not None,
+        )
+        shape.save(self.control, self.name)
         if frame.isStreaming:
             spark.dataSource.register(PlanSource)
-            try_workers(self.name, self.control, partial(self._reader, spark, shape, "thresholds"))
-        ControlLoop.of(spark).register(spec, inside)
+            reader = partial(self._reader, spark, shape, UNKNOWN_CALL, "thresholds")
+            try_workers(self.name, self.control, reader)
+        return loop.register(spec, inside)
 
-    def _publish_opening(self, spec: GateSpec) -> None:
-        settings = SettingsFile(spec.control, spec.name).effective()
+    def _opening(self, keys: Mapping[str, int]) -> Plan:
+        """The plan of a query's first batch."""
+        assert self.control is not None
+        settings = self.settings.changed(SettingsFile(self.control, self.name).overrides())
         keep = 1.0
         if settings.mode == "shed":
             keep = settings.rate if settings.rate is not None else self.start
-        opening = self.policy.plan(Budget(keep, "idle"), Concept(keys=spec.keys))
-        PlanStore(spec.control, spec.name, "-").publish_opening(opening)
+        return self.policy.plan(Budget(keep, "idle"), Concept(keys=keys))
 
     def _reader(
-        self, spark: SparkSession, shape: GateShape, view: str, trial: str | None = None
+        self,
+        spark: SparkSession,
+        shape: GateShape,
+        call: GateCall,
+        view: str,
+        trial: str | None = None,
     ) -> DataFrame:
         options = {
             "control": str(self.control),
@@ -219,6 +230,7 @@ class Gate:
             "floor": str(self.settings.floor),
             "on_reshape": self.on_reshape,
             "driver": json.dumps(asdict(this_process())),
+            "call": json.dumps(call.to_json()),
         }
         if trial is not None:
             options["trial"] = trial
@@ -264,13 +276,12 @@ class Gate:
         assert shape.cells is not None
         main = SparkSession.builder.getOrCreate()  # the frame's session is a clone without queries
         loop = ControlLoop.of(main)
-        known = loop.known(self.name)
+        known = [s for s in loop.specs.named(self.name) if isinstance(s, GateSpec)]
         mine = (self.control, self.settings, self.policy, shape.digest)
-        if not isinstance(known, GateSpec) or mine != (
-            known.control, known.settings, known.policy, known.shape,
-        ):  # fmt: skip
-            self._prepare(main, frame, shape, query)
-        plan = self._lookup(shape).of(query, batch)
+        spec = next((s for s in known if mine == (s.control, s.settings, s.policy, s.shape)), None)
+        if spec is None:
+            spec = self._prepare(main, frame, shape, query)
+        plan = self._lookup(shape, GateCall(spec=spec.number, opening=spec.opening)).of(query, batch)
         if plan.keeps_everything:
             tally = Tally()
             weighted = self._weighted(frame, frame.columns, gates, F.lit(1.0))
@@ -279,13 +290,14 @@ class Gate:
             kept, weight, allocation = passes.kept(frame)
             tally = Tally.of(allocation, by_chance=shape.cells.draw == "coin")
             weighted = self._weighted(kept, frame.columns, gates, weight)
+        tally.spec = spec.number
         loop.tally(self.name, query, batch, tally)
         return tally.watch(weighted, row_hash(weighted, shape.identity, self.seed))
 
-    def _lookup(self, shape: GateShape) -> TaskPlan:
+    def _lookup(self, shape: GateShape, call: GateCall) -> TaskPlan:
         return TaskPlan(
             str(self.control), self.name, shape.digest, self.settings.on_failure,
-            self.settings.floor, self.on_reshape, this_process(),
+            self.settings.floor, self.on_reshape, this_process(), call,
         )  # fmt: skip
 
     @property
@@ -316,7 +328,7 @@ class Gate:
             if shape.cells.overflow != "exceed":
                 yielded = F.when(F.col(DRAWN)["w"] < 0, shape.cells.label())
             seen = behind_draw(F.col(DRAWN)["about"], yielded)
-            drawn = drawn.observe(concept_name(self.name), *seen)
+            drawn = drawn.observe(metric_names(self.name, plans.lookup.call)[2], *seen)
         weight = F.col(DRAWN)["w"]
         kept = drawn.where(weight > 0)
         if not isinstance(plans, Pinned):
@@ -325,7 +337,12 @@ class Gate:
         return self._weighted(hashed, frame.columns, gates, weight, beside=(HASH,))
 
     def planned(
-        self, spark: SparkSession, frame: DataFrame, shape: GateShape, gates: list[str]
+        self,
+        spark: SparkSession,
+        frame: DataFrame,
+        shape: GateShape,
+        gates: list[str],
+        call: GateCall = UNKNOWN_CALL,
     ) -> DataFrame:
         """The gate proper: rows meet the plan of their batch.
 
@@ -334,7 +351,7 @@ class Gate:
         column needs the broadcast join.
         """
         columns = frame.columns
-        inside, outside = metric_names(self.name)
+        inside, outside, _ = metric_names(self.name, call)
         classes = _first_match(shape.class_columns())
         drifting = isinstance(self.policy, ConceptDriven) and not self.policy.same_batch
         group = group_key(frame, shape.columns) if drifting else None
@@ -344,10 +361,10 @@ class Gate:
         brought = F.col(SIC) if self.sic == "derived" else None
         frame = frame.observe(inside, *before_gate(self.arrival, classes, group, brought), *seen)
         if shape.cells is not None:
-            drawn = self._drawn(frame, shape, Pinned(self._lookup(shape)), gates)
+            drawn = self._drawn(frame, shape, Pinned(self._lookup(shape, call)), gates)
             return drawn.observe(outside, *behind_gate(None, hashed=F.col(HASH))).drop(HASH)
         # One column for the subquery: each mention of it would be another read of the plan.
-        frame = frame.withColumn(_LIMITS, self._limits(spark, shape, len(classes)))
+        frame = frame.withColumn(_LIMITS, self._limits(spark, shape, call, len(classes)))
         read = F.col(_LIMITS)
         if self.sic == "source":
             # A row that lost its plan (fail open) is worth nothing that anyone could vouch for.
@@ -357,7 +374,7 @@ class Gate:
         limits = Limits(
             default=read[0] if classes else read,
             classes=[read[i + 1] for i in range(len(classes))],
-            exceptions=self._reader(spark, shape, "exceptions") if shape.columns else None,
+            exceptions=self._reader(spark, shape, call, "exceptions") if shape.columns else None,
         )
         limited = shape.limited(frame, limits)
         hashed = limited.withColumn(HASH, row_hash(limited, shape.identity, self.seed))
@@ -368,9 +385,9 @@ class Gate:
         seen = behind_gate(F.col(WEIGHT) if alike else None, passed, F.col(HASH))
         return weighted.observe(outside, *seen).drop(HASH)
 
-    def _limits(self, spark: SparkSession, shape: GateShape, classes: int) -> Column:
+    def _limits(self, spark: SparkSession, shape: GateShape, call: GateCall, classes: int) -> Column:
         """The plan as one scalar: a threshold, several, or those and what a row is worth."""
-        read = self._reader(spark, shape, "thresholds")
+        read = self._reader(spark, shape, call, "thresholds")
         if self.sic == "source":
             return read.select(F.struct("t", "sic")).scalar()
         thresholds = read.select("t").scalar()

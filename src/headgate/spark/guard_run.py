@@ -49,7 +49,7 @@ class GuardRun:
         self._memory = GuardMemory(spec.control, spec.name, spec.policy)
         self._ledger = Ledger(spec.control, spec.name, query)
         self._books = Bookkeeper(self._ledger, f"guard {spec.name!r} of query {query}")
-        self.upkeep = Upkeep.of_run(spec.control, spec.name, query)
+        self.upkeep = Upkeep.of_run(spec.control, spec.name, query, spec.retention_s)
         self._waits: deque[float] = deque(maxlen=_JUDGED)
         self._batches = 0
         self._said_unreachable = False

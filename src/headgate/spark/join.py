@@ -50,8 +50,8 @@ from headgate.spark.loop import ControlLoop
 from headgate.spark.task_plan import TaskPlan
 from headgate.spark.worker_errors import said_by_spark
 from headgate.store.folder import check_gate_name, claim_json, open_control_folder, unclaim
+from headgate.store.gate_call import GateCall
 from headgate.store.lease import this_process
-from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
 
 __all__ = ["ROCKSDB", "join"]
@@ -158,7 +158,6 @@ def join(
     _require_rocksdb(spark)
     _trial(spark, name, folder, on)
     SettingsFile(folder, name).declare(settings)
-    PlanStore(folder, name, "-").publish_opening(spec.opening())
     ControlLoop.of(spark).register(spec)
     grid = Grid.of(places, isinstance(on, Equal))
     packed = _packed(sides, on, grid)
@@ -171,7 +170,10 @@ def join(
         by_content=rank == "content",
         places=places,
     )
-    plans = TaskPlan(str(folder), name, "", on_failure, settings.floor, driver=this_process())
+    plans = TaskPlan(
+        str(folder), name, "", on_failure, settings.floor,
+        driver=this_process(), call=GateCall(opening=spec.opening()),
+    )  # fmt: skip
     joined = (
         packed.groupBy("place")
         .transformWithStateInPandas(

@@ -69,10 +69,10 @@ class JoinRun:
         self._store = PlanStore(spec.control, spec.name, query)
         self._ledger = Ledger(spec.control, spec.name, query)
         self._books = Bookkeeper(self._ledger, str(self))
-        self.upkeep = Upkeep.of_run(spec.control, spec.name, query)
         self._learned = self._store.folder / "allowance.json"
         self.last_batch = self._ledger.last_batch()
         self.settings = self._effective() or spec.settings
+        self.upkeep = Upkeep.of_run(spec.control, spec.name, query, self.settings.retention_s)
         self._allowance = self._restored(self.settings)
         self._publish()
 
@@ -97,6 +97,7 @@ class JoinRun:
             return
         log.info("%s: settings changed: %s", self, settings)
         self.settings = settings
+        self.upkeep.retention_s = settings.retention_s
         self._allowance.target_s = settings.target_s or 1.0
         self._publish()
 

@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from headgate.errors import BadArgument
+from headgate.spark.analysed_plan import analysed, printed
 from headgate.spark.session import is_connect
 from headgate.witness import AT_MOST, EQUAL, UNKNOWN
 
@@ -48,7 +49,6 @@ _CHANGING = re.compile(
     r"|localtimestamp|input_file_block_\w+)\(",
     re.IGNORECASE,
 )
-_FIELDS = "spark.sql.debug.maxToStringFields"
 _NODE = re.compile(r"^[\s:|+-]*(\w+)")
 _ALIAS = re.compile(r"^(.*) AS .*#(\d+)L?$", re.DOTALL)
 _ID = re.compile(r"#(\d+)")
@@ -57,7 +57,7 @@ _ID = re.compile(r"#(\d+)")
 def relation_to_source(frame: DataFrame) -> str:
     """How many of the rows that the source hands out reach this frame: all, some, or nobody can tell."""
     try:
-        names = _text_nodes(frame) if is_connect(frame.sparkSession) else _nodes(_analysed(frame))
+        names = _text_nodes(frame) if is_connect(frame.sparkSession) else _nodes(analysed(frame))
     except Exception:  # another Spark inside: then it has nothing to say
         return UNKNOWN
     if names is None or not frame.isStreaming:
@@ -71,15 +71,9 @@ def relation_to_source(frame: DataFrame) -> str:
 def limits_in(frame: DataFrame) -> int:
     """Limits in front of the gate."""
     try:
-        if is_connect(frame.sparkSession):
-            return sum("GlobalLimit" in line for line in _text_of(frame))
-        return str(_analysed(frame).toString()).count("GlobalLimit")
+        return sum("GlobalLimit" in line for line in printed(frame))
     except Exception:  # another Spark inside
         return 0
-
-
-def _analysed(frame: DataFrame) -> Any:
-    return frame._jdf.queryExecution().analyzed()
 
 
 def _nodes(plan: Any) -> list[str] | None:
@@ -93,21 +87,8 @@ def _nodes(plan: Any) -> list[str] | None:
     return names
 
 
-def _text_of(frame: DataFrame) -> list[str]:
-    """The lines of the analysed plan, one an operator, as Connect prints them."""
-    settings = frame.sparkSession.conf
-    before = settings.get(_FIELDS)
-    settings.set(_FIELDS, "100000")  # else wide rows are printed in part
-    try:
-        text: str = frame._explain_string(extended=True)  # type: ignore[operator]
-    finally:
-        settings.set(_FIELDS, before or "25")
-    text = text.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized Logical Plan ==")[0]
-    return [line for line in text.splitlines()[2:] if line.strip()]
-
-
 def _text_nodes(frame: DataFrame) -> list[str] | None:
-    lines = _text_of(frame)
+    lines = printed(frame)
     if not lines or any(":-" in line.split("+-")[0] for line in lines):
         return None
     return [found[1] for line in lines if (found := _NODE.match(line))]
@@ -150,7 +131,7 @@ def _changing(frame: DataFrame, asked: list[Column], strict: int) -> tuple[int, 
     """The first of the columns that changes, by place, and what makes it; None if none does."""
     chosen = frame.select(*[column.alias(f"c{i}") for i, column in enumerate(asked)])
     connect = is_connect(frame.sparkSession)
-    found = _changing_in_text(chosen) if connect else _changing_in_plan(_analysed(chosen))
+    found = _changing_in_text(chosen) if connect else _changing_in_plan(analysed(chosen))
     for place, why in sorted(found.items()):
         if place < strict or not _only_time(why):
             return place, why
@@ -230,7 +211,7 @@ def _why(expression: Any, bad: dict[int, str]) -> str | None:
 
 
 def _changing_in_text(chosen: DataFrame) -> dict[int, str]:
-    lines = _text_of(chosen)
+    lines = printed(chosen)
     bad: dict[str, str] = {}
     for line in reversed(lines[1:]):
         for item in _items(line):

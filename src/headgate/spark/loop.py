@@ -23,24 +23,27 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, TypeVar
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headgate.errors import BadArgument
-from headgate.runtime import TOO_MANY_FAULTS, BatchReport, GateSpec
+from headgate.faults import TOO_MANY_FAULTS
+from headgate.runtime import BatchReport, GateSpec
 from headgate.spark.batch_tallies import Tally
 from headgate.spark.guard_meter import guard_reports_in
 from headgate.spark.heartbeats import Heartbeats
 from headgate.spark.join_meter import join_reports_in
-from headgate.spark.meter import metric_names, reports_in
+from headgate.spark.meter import reports_in
 from headgate.spark.passes import Passes
 from headgate.spark.results import ResultReport, ResultSpec, result_reports_in
 from headgate.spark.session import is_connect
+from headgate.spark.specs import Run, Spec, Specs
 from headgate.spark.work import TaskTimes
-from headgate.spark.worker_errors import refused
+from headgate.spark.worker_errors import said_by_worker
+from headgate.store.lease import this_process
 from headgate.store.plans import PlanStore
 
 __all__ = ["ControlLoop"]
@@ -51,39 +54,7 @@ log = logging.getLogger("headgate")
 STUCK_S = 60.0
 
 Step = Callable[[], object]
-
-
-class Run(Protocol):
-    """A gate or a guard at work in one query."""
-
-    last_batch: int
-
-    def handle(self, report: Any) -> Any:
-        """A batch of its query ended."""
-
-    def pass_over(self, batch: int) -> None:
-        """A batch ended that had nothing for it."""
-
-    def refresh(self) -> None:
-        """Look whether its settings have changed."""
-
-    def finish(self) -> None:
-        """Its query is over: write what could not be written before."""
-
-
-class Spec(Protocol):
-    """What a gate's or a guard's call fixed for good."""
-
-    @property
-    def name(self) -> str:
-        """Its name: one in a session."""
-
-    @property
-    def control(self) -> Path:
-        """Its control folder."""
-
-    def open(self, query: str) -> Run:
-        """At work in a query."""
+_S = TypeVar("_S", bound=Spec)
 
 
 class _Listener(StreamingQueryListener):
@@ -119,7 +90,7 @@ class ControlLoop:
         connect = is_connect(spark)
         self._poll_s = 0.2 if connect else 1.0
         self._steps: queue.SimpleQueue[Step] = queue.SimpleQueue()
-        self._specs: dict[str, Spec] = {}
+        self.specs = Specs()
         self._runs: dict[tuple[str, str], Run] = {}
         self._tallies: dict[tuple[str, str, int], Tally] = {}
         self._times = TaskTimes(spark)
@@ -139,7 +110,7 @@ class ControlLoop:
         self._thread = threading.Thread(target=self._run, name="headgate-loop", daemon=True)
         self._heartbeats = Heartbeats(self._going_round)
         self._thread.start()
-        atexit.register(self._at_exit)
+        atexit.register(self.end)
 
     @classmethod
     def of(cls, spark: SparkSession) -> ControlLoop:
@@ -151,36 +122,60 @@ class ControlLoop:
                 cls._of_session[id(spark)] = held
             return held[1]
 
-    def register(self, spec: Spec, inside: str | None = None) -> None:
-        """A gate was built: from now on its queries are steered.
+    def register(self, spec: _S, inside: str | None = None) -> _S:
+        """A gate was built: from now on its queries are steered. Returns it as the loop knows it.
 
         While a query runs behind a gate, only that query may change what the gate is (`inside`, from a
-        ``foreachBatch``): else a second gate of the name would take the first one's policy away.
+        ``foreachBatch``).
+        """
+        with self._guard:
+            self.refuse_another(spec, inside)
+            spec = self.specs.add(spec)
+            if inside is not None and (spec.name, inside) in self._runs:
+                self._exchange((spec.name, inside), spec)
+            for query in self._queries:
+                self._steer(query)
+            return spec
+
+    def refuse_another(self, spec: Spec, inside: str | None = None) -> None:
+        """While a query runs behind a gate, its name is not given to one that differs.
+
+        Each would follow its own code; but what people read and set under the name is one gate.
         """
         with self._guard:
             self._catch_up()  # forget queries that have ended
-            before = self._specs.get(spec.name)
-            running = [key for key in self._runs if key[0] == spec.name]
-            others = [query for _, query in running if query != inside]
-            if before is not None and others and before != spec:
-                raise BadArgument(
-                    f"gate {spec.name!r} is running in query {others[0]}, and is another one there "
-                    f"(control={str(before.control)!r}, or other settings, policy or columns): "
-                    "give this one another name, or stop that query first"
-                )
-            self._specs[spec.name] = spec
-            for key in running:
-                if key[1] == inside:
-                    handled = self._runs[key].last_batch
-                    self._runs[key].finish()
-                    self._runs[key] = spec.open(key[1])
-                    self._runs[key].last_batch = handled
-            for query in self._queries:
-                self._steer(spec, query)
+            for (name, query), run in self._runs.items():
+                if name == spec.name and query != inside and run.spec != spec:
+                    raise BadArgument(
+                        f"gate {name!r} is running in query {query}, and is another one there "
+                        f"(control={str(run.spec.control)!r}, or other settings, policy or columns): "
+                        "give this one another name, or stop that query first"
+                    )
 
-    def _steer(self, spec: Spec, query: str) -> None:
-        if not isinstance(spec, ResultSpec):
-            self._heartbeats.steer(spec.control, spec.name, query)
+    def _exchange(self, key: tuple[str, str], spec: Spec) -> None:
+        """The query turns out to be behind another gate of the name."""
+        before = self._runs.pop(key)
+        before.finish()
+        self._runs[key] = spec.open(key[1])
+        self._runs[key].last_batch = before.last_batch
+
+    def _steer(self, query: str) -> None:
+        """Beat for every gate that may be in this query.
+
+        Where gates of one name have several control folders, the query's is the one in which its
+        workers have begun a lease.
+        """
+        for name in self.specs:
+            named = self.specs.named(name)
+            controls = {spec.control for spec in named if not isinstance(spec, ResultSpec)}
+            for control in controls:
+                if len(controls) == 1 or self._begun(control, name, query):
+                    self._heartbeats.steer(control, name, query)
+
+    @staticmethod
+    def _begun(control: Path, name: str, query: str) -> bool:
+        holder = PlanStore(control, name, query).lease.holder()
+        return holder is not None and holder.owner == this_process().owner and not holder.released
 
     def _going_round(self) -> bool:
         """Whether the loop's thread is well, and Spark answers it.
@@ -193,10 +188,6 @@ class ControlLoop:
         """A gate inside ``foreachBatch`` has counted a batch that Spark will report."""
         with self._guard:
             self._tallies[(gate, query, batch)] = tally
-
-    def known(self, gate: str) -> Spec | None:
-        """What was registered under this name."""
-        return self._specs.get(gate)
 
     def drain(self) -> None:
         """Return when every batch that the session's queries have reported is in the ledger."""
@@ -217,16 +208,19 @@ class ControlLoop:
             if handle is None:
                 return
             self._queries[query] = handle
-        for spec in self._specs.values():
-            self._steer(spec, query)
-        for spec in self._specs.values():  # one that cannot be opened is no other one's fault
-            if PlanStore(spec.control, spec.name, query).folder.is_dir():
-                self._do(f"opening {spec.name!r}", partial(self._open, spec, query))
+        self._steer(query)
+        for name in self.specs:  # one that cannot be opened is no other one's fault
+            for spec in self.specs.named(name):  # the latest is the likeliest; a report will tell
+                if PlanStore(spec.control, name, query).folder.is_dir():
+                    self._do(f"opening {name!r}", partial(self._open, spec, query))
+                    break
 
     def _open(self, spec: Spec, query: str) -> Run:
         key = (spec.name, query)
         if key not in self._runs:
             self._runs[key] = spec.open(query)
+        elif self._runs[key].spec != spec:
+            self._exchange(key, spec)
         return self._runs[key]
 
     def on_progress(self, text: str) -> None:
@@ -250,19 +244,24 @@ class ControlLoop:
             if of == query and gate not in reports:
                 run.pass_over(batch)
         for gate, report in reports.items():
-            spec = self._specs.get(gate)
+            spec = self._spec_of(gate, report)
             if spec is None:
                 continue
             if isinstance(spec, GateSpec):
                 report = spec.complete(report, reports)
             self._do(f"gate {gate!r}", partial(self._handle, spec, query, report))
 
+    def _spec_of(self, name: str, report: Any) -> Spec | None:
+        """What the report's own frame was made with."""
+        return self.specs.of(name, getattr(report, "spec", 0))
+
     def _measure(self, query: str, run: str, batch: int, reports: dict[str, Any]) -> None:
         """Reports of a site's gates and results, with the batch's task time and its trigger."""
         asked = {
             name: report
             for name, report in reports.items()
-            if isinstance(report, ResultReport) or getattr(self._specs.get(name), "measures_work", False)
+            if isinstance(report, ResultReport)
+            or getattr(self._spec_of(name, report), "measures_work", False)
         }
         if not asked:
             return
@@ -281,7 +280,7 @@ class ControlLoop:
             if witness.rereads:
                 witness = replace(witness, whole=self._passes.whole(run, batch, witness.handed_out))
             if witness.limits:
-                cut = self._passes.cut_short(run, self._queries.get(query), metric_names(name)[0])
+                cut = self._passes.cut_short(run, self._queries.get(query), report.metric)
                 witness = replace(witness, cut_short=cut)
             reports[name] = replace(report, witness=witness)
 
@@ -297,7 +296,7 @@ class ControlLoop:
 
     def _handle(self, spec: Spec, query: str, report: Any) -> None:
         key = (spec.name, query)
-        if key in self._heartbeats.lost:
+        if self._heartbeats.lost(*key):
             return  # another process steers it now, and keeps its books
         try:
             self._open(spec, query).handle(report)
@@ -306,6 +305,8 @@ class ControlLoop:
             if self._failed[key] >= TOO_MANY_FAULTS:
                 self._heartbeats.silence(*key)  # its workers fail open or closed from now on
             raise
+        if query in self._queries:
+            self._steer(query)  # its lease may have been away so long that it was forgotten
         if self._failed.pop(key, 0) >= TOO_MANY_FAULTS:
             self._heartbeats.silence(*key, silent=False)
 
@@ -318,7 +319,7 @@ class ControlLoop:
         if handle is not None:
             self._read_recent(query, handle)
             with contextlib.suppress(Exception):  # the session may be gone
-                if (said := refused(handle.exception())) is not None:
+                if (said := said_by_worker(handle.exception())) is not None:
                     log.error("query %s ended: %s", query, said)
             self._over.append(str(handle.runId))
             self._times.forget(str(handle.runId))
@@ -376,7 +377,7 @@ class ControlLoop:
 
     def _catch_up(self) -> None:
         """Handle what the queries report and the listener did not bring."""
-        if not self._specs:
+        if not self.specs:
             self._was_well = time.monotonic()
             return
         active = {str(handle.id): handle for handle in self._spark.streams.active}
@@ -388,6 +389,7 @@ class ControlLoop:
             if query not in self._queries:
                 self._queries[query] = handle
                 self.on_started(query)
+            self._steer(query)
         for query, handle in list(self._queries.items()):
             if query in active:
                 self._read_recent(query, handle)
@@ -404,7 +406,9 @@ class ControlLoop:
             for progress in handle.recentProgress:
                 self.on_progress(progress.json)
 
-    def _at_exit(self) -> None:
+    def end(self) -> None:
+        """Read the last reports, and no more: the process ends, or nobody needs the loop any longer."""
+        atexit.unregister(self.end)
         self._ended.set()
         # The session may be gone already, and then there is nothing left to ask.
         self._do("the last reports", self.drain)

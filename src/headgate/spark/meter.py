@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -18,6 +19,7 @@ from headgate.runtime import BatchReport
 from headgate.spark.cell_task import ABOUT
 from headgate.spark.fingerprint import fingerprint_columns, fingerprint_in
 from headgate.spark.offsets import rows_between
+from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 from headgate.witness import Witness
 
 __all__ = [
@@ -26,8 +28,8 @@ __all__ = [
     "behind_draw",
     "behind_gate",
     "by_name",
-    "concept_name",
     "finite",
+    "gate_of",
     "metric_names",
     "reports_in",
     "sample_of",
@@ -38,9 +40,27 @@ __all__ = [
 PREFIX = "headgate."
 
 
-def metric_names(gate: str) -> tuple[str, str]:
-    """The names under which Spark reports what is in front of the gate, and behind it."""
-    return f"{PREFIX}{gate}.in", f"{PREFIX}{gate}.out"
+def metric_names(gate: str, call: GateCall = UNKNOWN_CALL) -> tuple[str, str, str]:
+    """The names under which Spark reports what is in front of a gate, behind it, and what its tasks saw.
+
+    They bear the number of the gate's spec, so that a report finds the one that its frame was made with,
+    and that of its call: of two gates of a name in one query Spark would speak of metrics, and we can
+    say what is wrong.
+
+    >>> metric_names("rides", GateCall(number=7, spec=3))[0]
+    'headgate.rides#3.7.in'
+    """
+    named = f"{PREFIX}{gate}#{call.spec}.{call.number}"
+    return f"{named}.in", f"{named}.out", f"{named}.concept"
+
+
+_IN_FRONT = re.compile(rf"({re.escape(PREFIX)}([^#]+)#(\d+)\.\d+)\.in")
+
+
+def gate_of(metric: str) -> str | None:
+    """The gate that this metric is in front of, if it is one of a gate's."""
+    found = _IN_FRONT.fullmatch(metric)
+    return None if found is None else found[2]
 
 
 #: The heaviest groups that a batch reports, and the counters that find them.
@@ -87,11 +107,6 @@ def behind_gate(
     return columns
 
 
-def concept_name(gate: str) -> str:
-    """The name under which Spark reports what the tasks of a drawing gate saw."""
-    return f"{PREFIX}{gate}.concept"
-
-
 def behind_draw(about: Column, yielded: Column | None) -> list[Column]:
     """The tasks' reports, one for each partition; the other rows have none.
 
@@ -132,19 +147,22 @@ def _concept_in(values: Mapping[str, Any] | None) -> dict[str, Any]:
 def reports_in(progress: Mapping[str, Any]) -> dict[str, BatchReport]:
     """The report of every gate in one progress event, by gate name.
 
-    `progress` is the event's JSON. A trigger that ran no batch reports no metrics and is passed over.
+    `progress` is the event's JSON. A trigger that ran no batch reports no metrics and is passed over. So
+    are two gates of one name, which the workers refuse as soon as both read a plan.
     """
     metrics: Mapping[str, Any] = progress.get("observedMetrics") or {}
     found: dict[str, BatchReport] = {}
+    gates = Counter(map(gate_of, metrics))
     for name, values in metrics.items():
-        if not (name.startswith(PREFIX) and name.endswith(".in")) or not values:
+        in_front = _IN_FRONT.fullmatch(name)
+        if in_front is None or not values or gates[in_front[2]] > 1:
             continue
-        gate = name[len(PREFIX) : -len(".in")]
-        behind = metrics.get(f"{PREFIX}{gate}.out")
+        named, gate, spec = in_front.groups()
+        behind, drawn = metrics.get(f"{named}.out"), metrics.get(f"{named}.concept")
         if behind is None:
             continue
-        drawn = metrics.get(concept_name(gate))
-        found[gate] = _report(progress, by_name(values), by_name(behind), drawn)
+        report = _report(progress, by_name(values), by_name(behind), drawn)
+        found[gate] = replace(report, spec=int(spec), metric=name)
     return found
 
 

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from headgate.plan import KEEP_ALL, Plan
 from headgate.spark.task_plan import TaskPlan, batch_of_task
 from headgate.store.folder import claim_json, read_json, unclaim
+from headgate.store.gate_call import GateCall
 from headgate.store.lease import Holder
 
 __all__ = ["FORMAT", "PlanSource"]
@@ -70,6 +71,7 @@ class PlanReader(DataSourceReader):
             given["control"], given["gate"], given["shape"], given["on_failure"],
             float(given["floor"]), given.get("on_reshape", "refuse"),
             Holder.from_json(json.loads(given.get("driver", "null"))),
+            GateCall.from_json(json.loads(given["call"])),
         )  # fmt: skip
         return lookup.of(*running)
 

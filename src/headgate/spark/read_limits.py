@@ -14,6 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from headgate.load import ReadLimit
+from headgate.spark.analysed_plan import analysed
 from headgate.spark.session import is_connect
 
 __all__ = ["read_limit"]
@@ -34,9 +35,8 @@ def read_limit(frame: DataFrame) -> ReadLimit | None:
     """The limit of the sources in front of a gate; None where the plan does not tell."""
     if is_connect(frame.sparkSession):
         return None
-    inside: Any = frame
     try:
-        return _limit_of(inside._jdf.queryExecution().analyzed())
+        return _limit_of(analysed(frame))
     except Exception as error:  # these are Spark's own, and may change: then nothing is known
         log.debug("the sources' limits cannot be read: %s", error)
         return None

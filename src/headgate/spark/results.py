@@ -75,7 +75,7 @@ class ResultRun:
     """The meter in one stream."""
 
     def __init__(self, spec: ResultSpec) -> None:
-        self._spec = spec
+        self.spec = spec
         self.last_batch = -1
 
     def handle(self, report: ResultReport) -> None:
@@ -83,8 +83,8 @@ class ResultRun:
         if report.sample.batch_id <= self.last_batch:
             return
         self.last_batch = report.sample.batch_id
-        with self._spec.lock:
-            self._spec.shares.results(self._spec.of, report.sample, self._spec.clock())
+        with self.spec.lock:
+            self.spec.shares.results(self.spec.of, report.sample, self.spec.clock())
 
     def pass_over(self, batch: int) -> None:
         """A batch without results says nothing."""

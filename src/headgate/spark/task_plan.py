@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark import TaskContext
 
-from headgate.errors import OwnedElsewhere, ShapeChanged
+from headgate.errors import NamedTwice, OwnedElsewhere, ShapeChanged
 from headgate.plan import KEEP_ALL, Plan
+from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 from headgate.store.lease import Holder, Watch
 from headgate.store.plans import PinnedPlan, PlanStore
 from headgate.store.shape_files import difference
@@ -17,6 +19,9 @@ __all__ = ["TaskPlan", "batch_of_task"]
 
 #: What this worker process has seen of the drivers' heartbeats; another worker begins anew.
 _WATCH = Watch()
+
+
+_RUN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def batch_of_task() -> tuple[str, int] | None:
@@ -28,9 +33,10 @@ def batch_of_task() -> tuple[str, int] | None:
 
 
 def _run_of_task() -> str:
-    """The run of the query: Spark names the jobs of a stream by it."""
+    """The run of the query: Spark names the jobs of a stream by it, unless a person's code does."""
     context = TaskContext.get()
-    return (context.getLocalProperty("spark.jobGroup.id") if context else None) or ""
+    group = context.getLocalProperty("spark.jobGroup.id") if context else None
+    return group if group is not None and _RUN.fullmatch(group) else ""
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,8 @@ class TaskPlan:
     """Where a gate's plans are, and what holds when they cannot be had.
 
     A lost folder never lets a query die. What does is a batch that would be judged by other means than
-    it began with (`ShapeChanged`), and a second driver of one query (`OwnedElsewhere`).
+    it began with (`ShapeChanged`), a second driver of one query (`OwnedElsewhere`), and a second gate of
+    the name in it (`NamedTwice`).
     """
 
     control: str
@@ -50,6 +57,7 @@ class TaskPlan:
     on_reshape: str = "refuse"
     #: The driver process that built the gate.
     driver: Holder | None = None
+    call: GateCall = UNKNOWN_CALL
 
     def of(self, query: str, batch: int) -> Plan:
         """The plan of this batch, from now on and for every attempt."""
@@ -60,8 +68,8 @@ class TaskPlan:
         store = PlanStore(Path(self.control), self.gate, query, watch=_WATCH)
         me = None if self.driver is None else replace(self.driver, run=_run_of_task())
         try:
-            found = store.pin(batch, self.fallback, self.shape, me)
-        except OwnedElsewhere:
+            found = store.pin(batch, self.fallback, self.shape, me, self.call)
+        except (OwnedElsewhere, NamedTwice):
             raise
         except Exception:  # whatever is wrong with the folder, the query goes on
             return self._without_plan(store, batch)

@@ -8,53 +8,53 @@ from __future__ import annotations
 
 import logging
 import re
-import weakref
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import DataFrame
 
 from headgate.errors import BadArgument
-from headgate.spark.meter import metric_names
-from headgate.spark.session import is_connect
+from headgate.spark.analysed_plan import printed
+from headgate.spark.meter import gate_of
 
-__all__ = ["Upstream", "remember_namesake"]
+__all__ = ["Upstream"]
 
 log = logging.getLogger("headgate")
 
 #: A line: its place in the tree, Spark's mark of an operator on a stream, its name, its first argument.
 _OPERATOR = re.compile(r"^[\s:+-]*(~?)([A-Z]\w*)(?: ([^\s,]+))?")
-_ANALYZED = "== Analyzed Logical Plan =="
 
 
 @dataclass(frozen=True)
 class Upstream:
     """Whether a stream's rows were aggregated before a gate, and the metrics in front of it."""
 
-    text: str
     aggregated: bool
     metrics: frozenset[str]
 
     @classmethod
     def of(cls, frame: DataFrame) -> Upstream:
         """What is in front of a gate on this frame."""
-        return cls.read(_analyzed(frame))
+        try:
+            return cls.read(printed(frame))
+        except Exception as error:  # another Spark inside: then nothing is known
+            log.debug("the plan of a frame cannot be read: %s", error)
+            return cls.read([])
 
     @classmethod
-    def read(cls, text: str) -> Upstream:
-        """From a plan's text.
+    def read(cls, lines: list[str]) -> Upstream:
+        """From a plan's lines.
 
-        >>> plan = "~Filter (n > 1)\\n+- ~Aggregate [k], [k, count(1) AS n]\\n   +- ~StreamingRelation x"
+        >>> plan = ["~Filter (n > 1)", "+- ~Aggregate [k], [k, count(1) AS n]", "   +- ~Relation x"]
         >>> Upstream.read(plan).aggregated
         True
         """
-        found = [m for m in map(_OPERATOR.match, text.splitlines()) if m is not None]
+        found = [m for m in map(_OPERATOR.match, lines) if m is not None]
         metrics = frozenset(m[3] for m in found if m[2] == "CollectMetrics" and m[3])
-        return cls(text, any((m[1], m[2]) == ("~", "Aggregate") for m in found), metrics)
+        return cls(any((m[1], m[2]) == ("~", "Aggregate") for m in found), metrics)
 
     def refuse_twice(self, gate: str) -> None:
         """A gate's name stands for its plan, its ledger and its metrics: once in a query."""
-        if metric_names(gate)[0] in self.metrics:
+        if gate in map(gate_of, self.metrics):
             raise BadArgument(f"gate {gate!r} is already in this query: give each gate its own name")
 
     def refuse_results(self, gate: str, steers: bool) -> None:
@@ -78,38 +78,3 @@ class Upstream:
             "count results. To shed what comes in, put the gate in front of groupBy",
             gate,
         )
-
-
-def _analyzed(frame: DataFrame) -> str:
-    inside: Any = frame
-    try:
-        if not is_connect(frame.sparkSession):
-            return str(inside._jdf.queryExecution().analyzed().toString())
-        text = str(inside._explain_string(extended=True))
-    except Exception as error:  # these are Spark's own, and may change: then nothing is known
-        log.debug("the plan of a frame cannot be read: %s", error)
-        return ""
-    return text.partition(_ANALYZED)[2].partition("\n== ")[0]
-
-
-#: The latest frame behind each gate, by session and name, with the plan in front of it.
-_LATEST: dict[tuple[int, str], tuple[weakref.ref[DataFrame], str]] = {}
-
-
-def remember_namesake(gate: str, frame: DataFrame, behind: DataFrame, upstream: Upstream) -> None:
-    """Say so if another frame of this session is behind a gate of the same name, and still in use.
-
-    Two queries one after the other may well have that. In one query (halves of a union) Spark refuses
-    it, in words about metrics, and in a call that is not ours: so the hint must come before.
-    """
-    plan = re.sub(r"#\d+L?|@[0-9a-f]+", "", upstream.text)
-    where = (id(frame.sparkSession), gate)
-    held = _LATEST.get(where)
-    if held is not None and held[0]() is not None and held[1] != plan:
-        log.warning(
-            "gate %r is in front of two different DataFrames of this session. In two queries, one after "
-            "the other, that is fine. In one query, such as a union, Spark refuses it "
-            "(DUPLICATED_METRICS_NAME): give each gate its own name, or put one gate behind the union",
-            gate,
-        )
-    _LATEST[where] = (weakref.ref(behind), plan)

@@ -6,7 +6,7 @@ import re
 
 from pyspark.errors import PySparkException
 
-__all__ = ["refused", "said_by_spark"]
+__all__ = ["said_by_spark", "said_by_worker"]
 
 #: What a person can do something about, in the pages that Java and Python print.
 _CAUSE = re.compile(
@@ -30,13 +30,14 @@ def said_by_spark(error: Exception) -> str | None:
     return found[1].strip() if found else (text.splitlines() or [type(error).__name__])[0]
 
 
-_REFUSED = re.compile(r"(?:ShapeChanged|OwnedElsewhere): ((?:gate|guard) .*)")
+_REFUSED = re.compile(r"(?:ShapeChanged|OwnedElsewhere|NamedTwice): ((?:gate|guard) .*)")
 
 
-def refused(error: BaseException | None) -> str | None:
-    """What a worker said that would not run a batch (`ShapeChanged`, `OwnedElsewhere`); None otherwise.
+def said_by_worker(error: BaseException | None) -> str | None:
+    """What a worker said that would not run a batch; None if it ended of something else.
 
-    Spark says only that a stream's subquery failed; why is in the causes.
+    That is `ShapeChanged`, `OwnedElsewhere` or `NamedTwice`. Spark says only that a stream's subquery
+    failed; why is in the causes.
     """
     while error is not None:
         found = _REFUSED.search(str(error))

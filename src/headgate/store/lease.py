@@ -12,7 +12,6 @@ Read by Spark's Python workers once a batch, so this module imports little.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import socket
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from headgate.errors import OwnedElsewhere
+from headgate.store.file_age import age_by_the_store
 from headgate.store.folder import read_json, write_json
 
 __all__ = ["BEAT_S", "GONE_S", "Holder", "Lease", "Watch", "this_process"]
@@ -165,21 +165,11 @@ class Lease:
         return self._watch.silent_s(str(self._path), holder, self._silent_by_the_store) < GONE_S
 
     def _silent_by_the_store(self) -> float:
-        """How old the last beat is against a file that is written now.
+        """How old the last beat is: for a worker that has no memory of the holder.
 
-        Both times are set by whoever keeps the files, so no two clocks meet. For a worker that has no
-        memory of the holder; one that has watched it needs no file.
+        One that has watched it needs no file.
         """
-        mark = self._path.with_name(f".look-{uuid.uuid4().hex}")
-        try:
-            write_json(mark, {}, lasting=False)
-            now = mark.stat().st_mtime
-            return max(0.0, now - self._path.stat().st_mtime)
-        except OSError:
-            return 0.0
-        finally:
-            with contextlib.suppress(OSError):
-                mark.unlink()
+        return age_by_the_store(self._path)
 
     def age_s(self, clock: Callable[[], float] = time.time) -> float | None:
         """Seconds since the last beat, for people: by the file's time and a clock that may differ."""

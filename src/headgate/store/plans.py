@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from headgate.errors import SnapshotError
-from headgate.plan import KEEP_ALL, Plan
+from headgate.errors import NamedTwice, SnapshotError
+from headgate.plan import Plan
+from headgate.store.file_age import age_by_the_store
 from headgate.store.folder import claim_json, read_json, unclaim, write_json
+from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 from headgate.store.lease import Holder, Lease, Watch, this_process
 
 __all__ = ["PinnedPlan", "PlanStore"]
@@ -46,11 +48,15 @@ class PinnedPlan:
     shape: str = ""
     #: What cannot be known of the batch, for the ledger.
     note: str = ""
+    #: The run that pinned it, and the number of the gate's call in it (`GateCall`).
+    run: str = ""
+    call: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
         value = {"plan": self.plan.to_json(), "origin": self.origin, "shape": self.shape}
-        return {**value, "note": self.note} if self.note else value
+        told = {"note": self.note, "run": self.run, "call": self.call}
+        return value | {name: said for name, said in told.items() if said}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> PinnedPlan:
@@ -62,6 +68,8 @@ class PinnedPlan:
             str(value["origin"]),
             str(value.get("shape", "")),
             str(value.get("note", "")),
+            str(value.get("run", "")),
+            int(value.get("call", 0)),
         )
 
 
@@ -78,8 +86,7 @@ class PlanStore:
         watch: Watch | None = None,
     ) -> None:
         self._control, self._gate, self._query = control, gate, query
-        self._gate_folder = control / "gates" / gate
-        self.folder = self._gate_folder / "queries" / query
+        self.folder = control / "gates" / gate / "queries" / query
         self._clock, self._sleep = clock, sleep
         steady = time.monotonic if clock is time.time else clock
         self.lease = Lease(self.folder, watch, steady, sleep)
@@ -87,14 +94,20 @@ class PlanStore:
         self._handled: int | None = None
 
     def publish(
-        self, plan: Plan, after: int = -1, urgent_s: float | None = None, origin: str = "plan"
+        self,
+        plan: Plan,
+        after: int = -1,
+        urgent_s: float | None = None,
+        origin: str = "plan",
+        spec: int = 0,
     ) -> None:
         """Let this plan hold for every batch not pinned yet; `origin` says why it is this one.
 
         `after` is the last batch that it knows of; if the batch after that one lasts longer than
         `urgent_s`, the next plan is worth waiting for. The file says besides which batch was the
         latest ever handled, whatever run of the query it was in: one up to there that has no pin is
-        run again, and its plan is in the ledger.
+        run again, and its plan is in the ledger. `spec` is the number of the gate that it is for, where
+        its name has several.
         """
         if self._handled is None:
             self._handled = self._handled_before()
@@ -105,6 +118,7 @@ class PlanStore:
             "handled": self._handled,
             "origin": origin,
             "owner": this_process().owner,
+            "spec": spec,
             "urgent_s": urgent_s,
             "at": self._clock(),
         }
@@ -126,36 +140,40 @@ class PlanStore:
             return None
         return value if isinstance(value, dict) else None
 
-    def publish_opening(self, plan: Plan) -> None:
-        """The plan for a query of this gate that has none of its own yet."""
-        write_json(self._gate_folder / "opening.json", {"plan": plan.to_json()})
-
     def current(self) -> Plan | None:
         """The plan that holds now, if any was published for this query."""
         value = self._published()
         return None if value is None else Plan.from_json(value["plan"])
 
-    def _await_plan(self, batch: int) -> PinnedPlan | None:
-        """The plan that holds, after a short wait if the report of the batch before is on its way.
+    def _await_plan(self, batch: int, me: Holder | None, call: GateCall) -> PinnedPlan | None:
+        """The gate's plan that holds, after a short wait if the last batch's report is on its way.
 
         Batches that follow each other without a pause race the loop: Spark reports the end of one
         while it plans the next. Only a loop that is exactly one report behind is waited for, and
         only if that report may change much.
         """
         value = self._published()
-        waited = 0.0
-        while value is not None and waited < PLAN_WAIT_S and self._worth_waiting(value, batch):
-            self._sleep(_WAIT_STEP_S)
-            waited += _WAIT_STEP_S
-            value = self._published()
-        if value is None:
+        if value is not None and self._worth_waiting(value, batch):
+            waited = 0.0
+            while value is not None and waited < PLAN_WAIT_S and _one_behind(value, batch):
+                self._sleep(_WAIT_STEP_S)
+                waited += _WAIT_STEP_S
+                value = self._published()
+        if value is None or not call.may_meet(value, None if me is None else me.owner):
             return None
         return PinnedPlan(Plan.from_json(value["plan"]), str(value.get("origin", "plan")))
 
     def _worth_waiting(self, value: dict[str, Any], batch: int) -> bool:
+        """Whether the report on its way may change much: that of a batch that lasted long enough.
+
+        It began about when the plan was published. That is told by the files' times: a worker's clock
+        says nothing of the driver's.
+        """
         urgent = value["urgent_s"]
-        one_behind = value["after"] == batch - 2 and batch > 1
-        return one_behind and urgent is not None and self._clock() - value["at"] >= urgent
+        if urgent is None or not _one_behind(value, batch):
+            return False
+        least_s = float(urgent)
+        return least_s <= 0.0 or age_by_the_store(self.folder / "plan.json") >= least_s
 
     def beat(self) -> None:
         """Say that this process steers the gate in this query, and lives."""
@@ -191,33 +209,55 @@ class PlanStore:
         fallback: PinnedPlan | Callable[[], PinnedPlan],
         shape: str = "",
         me: Holder | None = None,
+        call: GateCall = UNKNOWN_CALL,
     ) -> PinnedPlan:
         """This batch's plan: the one it had before, else the one that holds now, from now on.
 
         `fallback` is for a loop that is gone: a plan, or what makes one only then. `me` is the driver
-        that the batch runs for. Raises OSError where the folder cannot be used, and `OwnedElsewhere`
-        where another driver that lives has the gate in this query.
+        that the batch runs for, `call` the call that made the gate. Raises OSError where the folder
+        cannot be used, `OwnedElsewhere` where another driver that lives has the gate in this query, and
+        `NamedTwice` where another gate of the name is in it.
         """
         note = ""
         if me is not None and self.lease.claim(me, f"gate {self._gate!r} of query {self._query}"):
             note = _AFTER_A_CRASH
-        before = self.pinned(batch)
-        if before is not None:
-            return before
-        met, lost = self._met_before(batch)
-        if met is not None:
-            return self._claim(batch, met)
-        if not self.loop_alive(batch, me):
-            chosen = fallback() if callable(fallback) else fallback
-        else:
-            chosen = self._await_plan(batch) or self._opening()
-        return self._claim(
-            batch, replace(chosen, shape=shape, note=note, origin="lost-plan" if lost else chosen.origin)
-        )
+        found = self.pinned(batch)
+        if found is None:
+            chosen, lost = self._met_before(batch)
+            if chosen is None:
+                chosen = replace(self._holding(batch, fallback, me, call), shape=shape, note=note)
+            if lost:
+                chosen = replace(chosen, origin="lost-plan")
+            found = self._claim(batch, self._signed(chosen, me, call))
+        self._refuse_two(found, me, call)
+        return found
 
-    def _opening(self) -> PinnedPlan:
-        value = read_json(self._gate_folder / "opening.json")
-        return PinnedPlan(KEEP_ALL if value is None else Plan.from_json(value["plan"]), "start")
+    def _holding(
+        self,
+        batch: int,
+        fallback: PinnedPlan | Callable[[], PinnedPlan],
+        me: Holder | None,
+        call: GateCall,
+    ) -> PinnedPlan:
+        """What a batch meets that has not run before."""
+        if not self.loop_alive(batch, me):
+            return fallback() if callable(fallback) else fallback
+        return self._await_plan(batch, me, call) or PinnedPlan(call.opening, "start")
+
+    @staticmethod
+    def _signed(pin: PinnedPlan, me: Holder | None, call: GateCall) -> PinnedPlan:
+        return pin if me is None or not call.number else replace(pin, run=me.run, call=call.number)
+
+    def _refuse_two(self, found: PinnedPlan, me: Holder | None, call: GateCall) -> None:
+        """A run has one plan of each gate: a pin of another call in it is a namesake's."""
+        if me is None or not me.run or found.run != me.run:
+            return
+        if call.number and found.call not in (0, call.number):
+            raise NamedTwice(
+                f"gate {self._gate!r} is twice in query {self._query}, as in the two halves of a union: "
+                "they would share one plan and one ledger. Give each gate its own name, or put one gate "
+                "behind the union"
+            )
 
     def _claim(self, batch: int, pin: PinnedPlan) -> PinnedPlan:
         return PinnedPlan.from_json(claim_json(self._pin_path(batch), pin.to_json()))
@@ -258,3 +298,8 @@ class PlanStore:
     def unpin(self, batch: int) -> None:
         """Drop a batch's pin: what it met is in the ledger, or of no use any more."""
         unclaim(self._pin_path(batch))
+
+
+def _one_behind(value: dict[str, Any], batch: int) -> bool:
+    """Whether the plan lacks the report of the batch before this one, and no other."""
+    return batch > 1 and bool(value["after"] == batch - 2)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import shutil
 import threading
@@ -20,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from headgate.errors import ControlFolderError
-from headgate.settings import RETENTION_S
 from headgate.store.carried import expirable
 from headgate.store.ledger import Ledger, queries_of
 from headgate.store.only_one import only_one
@@ -55,7 +55,8 @@ class Upkeep:
         self._ledger = Ledger(control, gate, query)
         self._folder = self._store.folder
         self._guard = threading.Lock()
-        self.retention_s = RETENTION_S
+        #: How long records are kept. What nobody has said it of is kept for good.
+        self.retention_s = math.inf
         #: Batches that this run has recorded, and whose pins may be there.
         self._settled: set[int] = set()
         #: Old pins that have no record.
@@ -67,10 +68,16 @@ class Upkeep:
 
     @classmethod
     def of_run(
-        cls, control: Path, gate: str, query: str, clock: Callable[[], float] = time.time
+        cls,
+        control: Path,
+        gate: str,
+        query: str,
+        retention_s: float,
+        clock: Callable[[], float] = time.time,
     ) -> Upkeep:
         """Of a query that runs in this process: the crew cares for it as long as its run keeps it."""
         upkeep = cls(control, gate, query, clock)
+        upkeep.retention_s = retention_s  # before the crew looks: a run may be idle for days
         Crew.of_process().take_on(upkeep)
         return upkeep
 
@@ -175,8 +182,10 @@ class Upkeep:
         """Seldom: remove an ended query's folder, and what killed processes left unfinished."""
         if 0.0 <= now - self._looked < _SELDOM_S:
             return False
-        living = Crew.of_process().living(self._control, self._gate) | {self._query}
-        ended = ended_queries(self._control, self._gate, now - self.retention_s, living)
+        silent = ended_queries(self._control, self._gate, now - self.retention_s, {self._query})
+        # Asked after the folders' age: one that was silent for long may have begun again meanwhile.
+        living = Crew.of_process().living(self._control, self._gate)
+        ended = [query for query in silent if query not in living]
         if ended:
             remove_query(self._control, self._gate, ended[0])
             return True

@@ -1,0 +1,148 @@
+"""The thread that beats for the gates of one control folder, and for no others.
+
+All that it writes and reads is in that folder, and whoever asks something of it does not wait for the
+folder: where a mount hangs, its own gates fall silent, and those of other folders do not. The thread
+begins with the first gate to beat for and ends with the last.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from headgate.store.lease import BEAT_S, Lease, this_process
+
+__all__ = ["Heart", "Key"]
+
+log = logging.getLogger("headgate")
+
+#: A gate, and a query that it is in.
+Key = tuple[str, str]
+
+#: A lease that was there and has not been for so many turns, ten minutes, is not looked for any more.
+_PATIENCE = 300
+
+
+@dataclass
+class _Pair:
+    """A gate in a query, as this process has seen its lease."""
+
+    lease: Lease
+    #: Not vouched for: its reports cannot be handled.
+    silenced: bool = False
+    #: Another process has the lease.
+    lost: bool = False
+    #: Turns since the lease was there; None if it never was.
+    missed: int | None = None
+
+
+class Heart:
+    """The leases of one loop in one control folder, by gate and query."""
+
+    def __init__(self, going_round: Callable[[], bool]) -> None:
+        self._going_round = going_round
+        self._pairs: dict[Key, _Pair] = {}
+        self._leaving: list[tuple[list[Lease], str | None, threading.Event]] = []
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()  # never held while a file is read or written
+        self._woken = threading.Event()
+
+    def steer(self, key: Key, folder: Path) -> None:
+        """Beat for this gate in this query from now on; `folder` is where its plans are."""
+        with self._lock:
+            self._pairs.setdefault(key, _Pair(Lease(folder)))
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="headgate-heartbeats", daemon=True
+                )
+                self._thread.start()
+
+    def silence(self, key: Key, silent: bool) -> None:
+        """Do not vouch for it, or do so again."""
+        with self._lock:
+            if key in self._pairs:
+                self._pairs[key].silenced = silent
+
+    def lost(self, key: Key) -> bool:
+        """Whether another process steers it now."""
+        with self._lock:
+            return key in self._pairs and self._pairs[key].lost
+
+    def leave(self, query: str | None, run: str | None) -> threading.Event:
+        """Give the leases of a query (None: of all) back; set when that is done."""
+        done = threading.Event()
+        with self._lock:
+            keys = [key for key in self._pairs if query in (None, key[1])]
+            leases = [self._pairs.pop(key).lease for key in keys]
+            if leases:
+                self._leaving.append((leases, run, done))
+                self._woken.set()
+            else:
+                done.set()
+        return done
+
+    @property
+    def beats(self) -> bool:
+        """Whether there is anything to beat for."""
+        with self._lock:
+            return bool(self._pairs)
+
+    # The thread.
+
+    def _run(self) -> None:
+        while True:
+            self._woken.wait(BEAT_S)
+            with self._lock:
+                self._woken.clear()
+                leaving, self._leaving = self._leaving, []
+            for leases, run, done in leaving:
+                for lease in leases:
+                    self._give_back(lease, run)
+                done.set()
+            with self._lock:
+                if not self._pairs and not self._leaving:
+                    self._thread = None
+                    return
+                due = [(key, pair) for key, pair in self._pairs.items() if not pair.silenced]
+            for key, pair in due if self._going_round() else []:
+                if self._pairs.get(key) is pair:  # else its query has ended meanwhile
+                    self._beat(key, pair)
+
+    @staticmethod
+    def _give_back(lease: Lease, run: str | None) -> None:
+        try:
+            lease.release(this_process(), run)
+        except OSError as error:
+            log.debug("a lease could not be given back: %s", error)
+
+    def _beat(self, key: Key, pair: _Pair) -> None:
+        try:
+            holder = pair.lease.holder()
+            if holder is None:  # no batch of the query has come to the gate yet, or the folder is gone
+                self._miss(key, pair)
+                return
+            pair.missed = 0
+            if pair.lease.beat(this_process()):
+                pair.lost = False  # perhaps the other one has ended, and our workers took it up again
+            elif not pair.lost:
+                pair.lost = True
+                log.error(
+                    "gate %r of query %s is steered by another process now: this one's query ends with "
+                    "its next batch",
+                    *key,
+                )
+        except OSError as error:
+            log.debug("no heartbeat for gate %r of query %s: %s", *key, error)
+
+    def _miss(self, key: Key, pair: _Pair) -> None:
+        """Forget a lease that was there and stays away; a report of its query brings it back."""
+        if pair.missed is None:
+            return
+        pair.missed += 1
+        if pair.missed > _PATIENCE:
+            with self._lock:
+                if self._pairs.get(key) is pair:
+                    del self._pairs[key]

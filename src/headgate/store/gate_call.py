@@ -1,0 +1,52 @@
+"""One call of a gate, as the workers behind it know it.
+
+A name may be called twice in a session, with two policies, before either query starts. What belongs to a
+call travels with its plan source, so that no query meets what was meant for another one's frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headgate.plan import KEEP_ALL, Plan
+
+__all__ = ["UNKNOWN_CALL", "GateCall"]
+
+
+@dataclass(frozen=True)
+class GateCall:
+    """Which gate of its name it made, and the plan of a query's first batch behind it."""
+
+    #: Of its own, in the driver process; 0 for one that no metric and no pin tells from others.
+    number: int = 0
+    #: The number of its `GateSpec` in the driver process; 0 where there is only one of the name.
+    spec: int = 0
+    opening: Plan = KEEP_ALL
+
+    def may_meet(self, published: Mapping[str, Any], owner: str | None) -> bool:
+        """Whether a published plan is this gate's, and not a namesake's of the same driver (`owner`).
+
+        Numbers say nothing of another process: the plan of a run before this one goes on until the
+        loop has published its own.
+
+        >>> GateCall(spec=2).may_meet({"spec": 1, "owner": "me"}, "me")
+        False
+        >>> GateCall(spec=2).may_meet({"spec": 1, "owner": "before"}, "me")
+        True
+        """
+        theirs = published.get("spec", 0)
+        return not (self.spec and theirs) or theirs == self.spec or published.get("owner") != owner
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"number": self.number, "spec": self.spec, "opening": self.opening.to_json()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> GateCall:
+        """What `to_json` wrote."""
+        return cls(int(value["number"]), int(value["spec"]), Plan.from_json(value["opening"]))
+
+
+UNKNOWN_CALL = GateCall()
