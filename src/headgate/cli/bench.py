@@ -175,8 +175,8 @@ def loop_year(batches: int, folder: Path | None, as_json: bool) -> None:
     """A year of batches through the control loop and its store, in virtual time and without Spark.
 
     What a batch costs the loop, and what process and control folder hold, when the first records have
-    expired, in the middle of the year and at its end. A quarter of an hour in memory; on a disk three
-    fsyncs a batch more.
+    expired, in the middle of the year and at its end. Up to an hour in memory; on a disk three fsyncs a
+    batch more.
 
     \b
     Examples:
