@@ -36,11 +36,11 @@ demo: java $(STAMP) ## a stream at several times this machine's capacity, withou
 
 # What FAST=1 leaves out needs no Java.
 test: $(if $(FAST),,java) $(STAMP) ## on a real Spark and a real Kafka broker: less than half an hour; FAST=1 without Spark: a minute or two
-	$(if $(FAST),HEADGATE_FAST=1 )$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(if $(FAST), \
+	$(if $(FAST),HEADGATE_FAST=1 )$(BIN)/python -m pytest -q -n 2 --dist loadscope $(if $(FAST), \
 	  --ignore=tests/spark --ignore=tests/kafka -m "not long and not spark and not slow",-m "not long")
 
 test-all: java $(STAMP) ## every test, also what takes minutes by nature (a federation, more kills, whole figures): 40 minutes
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -q -n 2 --dist loadscope
 
 soak: java $(STAMP) ## thousands of short batches, and whether anything grows: about two hours
 	$(BIN)/python -m tests.soak

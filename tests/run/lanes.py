@@ -1,36 +1,51 @@
-"""Two lanes, with ``-n 2 --dist loadgroup``: all that uses the tests' Spark session, and the rest.
+"""Two lanes, with ``-n 2 --dist loadscope``: all that uses the Spark session, and the rest beside it.
 
 A session serves every test that wants one (`tests.conftest.spark`), so one process runs all of those;
-another one has the tests without Spark, and those that start a Spark of their own. Either lane goes by
-modules, so that what a module makes once is made once.
+another one has the modules without Spark, and those that start a Spark of their own. (The marks of
+``--dist loadgroup`` would say it at each test, but pytest-xdist 3.8 does not see them under pytest 9.2.)
 """
 
 from __future__ import annotations
 
-import os
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
-__all__ = ["SHARED"]
+__all__ = ["SHARED", "lane"]
 
-#: The lane of the one session, and of the one broker. Fixtures that stand on the session count, too:
-#: `fixturenames` is the whole closure.
-SHARED = "spark"
+#: The lane of the one session, and of the one broker.
+SHARED = "the session"
 
-
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for the mark
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if "PYTEST_XDIST_WORKER" not in os.environ:
-        return
-    for item in items:
-        module, _, _ = item.nodeid.partition("::")
-        shared = "spark" in getattr(item, "fixturenames", ()) or item.path.parent.name == "kafka"
-        item.add_marker(pytest.mark.xdist_group(SHARED if shared else module))
+_FOLDERS = ("tests/spark/", "tests/kafka/")
+_MODULES = ("tests/test_docs.py", "tests/run/test_hangs.py")
+#: In those folders, but with no Spark at all, or with one of their own.
+_WITHOUT = tuple(
+    f"tests/spark/test_{name}.py"
+    for name in ("connect", "guard_memory", "guard_task", "join_run", "kill", "predicates")
+)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """A test's name as it can be given to pytest again, without the lane that xdist adds to it."""
-    name, at, lane = report.nodeid.rpartition("@")
-    if at and (lane == SHARED or lane.endswith(".py")):
-        report.nodeid = name
+def lane(nodeid: str) -> str:
+    """What a test runs after: all tests of a lane run in one process, one after the other."""
+    module, _, _ = nodeid.partition("::")
+    if module in _MODULES or (module.startswith(_FOLDERS) and module not in _WITHOUT):
+        return SHARED
+    return module
+
+
+class _Lanes(LoadScopeScheduling):
+    """The largest lane first: that is the session's."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return lane(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Lanes:
+    return _Lanes(config, log)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if "spark" in getattr(item, "fixturenames", ()) and lane(item.nodeid) != SHARED:
+        pytest.fail(f"{item.nodeid} uses the session: its module belongs in tests/run/lanes.py")
