@@ -5,6 +5,7 @@ Exit code 1 if something still grows at the end. Writes readings as CSV, a pictu
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import sys
@@ -65,7 +66,15 @@ def _batches(queries: dict[str, StreamingQuery]) -> dict[str, int]:
 @click.option("--only", multiple=True, type=click.Choice(list(JOBS)), help="One query, or some of them.")
 @click.option("--out", default="out/soak", type=click.Path(path_type=Path), show_default=True)
 def main(batches: int, every: float, only: tuple[str, ...], out: Path) -> None:
-    """Run BATCHES short batches through a gate, a guard, a join and a site; see what grows."""
+    """Run BATCHES short batches through a gate, a guard, a join and a site; see what grows.
+
+    Ctrl-C ends it early, with a verdict on what was seen.
+
+    \b
+    Examples:
+      python -m tests.soak --batches 1000 --every 5
+      python -m tests.soak --only gate --only join
+    """
     out.mkdir(parents=True, exist_ok=True)
     _shorten()
     readings: list[Reading] = []
@@ -80,14 +89,17 @@ def main(batches: int, every: float, only: tuple[str, ...], out: Path) -> None:
             with Progress(console=_ERR) as progress:
                 task = progress.add_task("batches", total=batches)
                 done = dict.fromkeys(queries, 0)
-                while sum(done.values()) < batches:
-                    time.sleep(every)
-                    done = _batches(queries)
-                    total = sum(done.values())
-                    readings.append(read(spark, folder / "control", time.monotonic() - began, total))
-                    progress.update(task, completed=min(total, batches))
+                with contextlib.suppress(KeyboardInterrupt):  # what was seen until then is told
+                    while sum(done.values()) < batches:
+                        time.sleep(every)
+                        done = _batches(queries)
+                        total = sum(done.values())
+                        readings.append(read(spark, folder / "control", time.monotonic() - began, total))
+                        progress.update(task, completed=min(total, batches))
             for query in queries.values():
                 query.stop()
+    if not readings:
+        raise click.ClickException(f"ended before the first look, {every:g} s after the start")
     _report(readings, done, out)
     sys.exit(any(not v.flat for v in verdicts(readings)))
 

@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException
-from pyspark.sql import functions as F
 
 import headgate as hg
 from headgate.plan import Plan
@@ -222,14 +220,6 @@ def test_a_control_folder_that_workers_do_not_see(stream, control: Path) -> None
     control.write_text("not a folder")
     with pytest.raises((hg.WorkerError, OSError), match="control"):
         stream.transform(gate)
-
-
-def test_two_gates_of_one_name_on_the_two_sides_of_a_join(spark, stream, control: Path) -> None:
-    other = spark.readStream.format("rate").load().selectExpr("value v", "timestamp t")
-    gate = hg.gate("twice", rate=0.5, control=control)
-    left, right = stream.transform(gate), other.transform(gate).drop("_weight")
-    with pytest.raises(AnalysisException, match=r"headgate\.twice"):
-        left.join(right, F.expr("value = v and t = timestamp"))
 
 
 def test_a_backfill_from_a_folder_that_no_gate_has_used(spark, control: Path, tmp_path: Path) -> None:

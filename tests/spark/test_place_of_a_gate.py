@@ -92,6 +92,19 @@ def test_two_gates_of_one_name_in_a_union_are_refused_in_our_words(
     assert not queries_of(control, "g") or not records(control, "g"), "nothing was recorded"
 
 
+def test_two_gates_of_one_name_on_the_two_sides_of_a_join_are_refused(
+    spark, file_stream, run_all, control: Path
+) -> None:
+    left, right = file_stream(name="a"), file_stream(name="b")
+    for source in (left, right):
+        source.add([{"id": i, "route": "r", "fare": 1.0} for i in range(100)])
+    gate = hg.gate("g", rate=0.5, control=control)
+    one, other = left.frame().transform(gate), right.frame().transform(gate).drop("_weight")
+    with pytest.raises(StreamingQueryException) as error:
+        run_all(one.join(other, "id"))
+    assert (said_by_worker(error.value) or "").startswith("gate 'g' is twice in query"), error.value
+
+
 def test_one_gate_behind_a_union_runs(file_stream, run_all, control: Path) -> None:
     left, right = file_stream(name="a"), file_stream(name="b")
     for source in (left, right):

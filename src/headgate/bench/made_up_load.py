@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from headgate.plan import Plan
+from headgate.spark.meter import metric_names
 
 __all__ = ["MadeUpLoad"]
 
@@ -21,7 +22,8 @@ class MadeUpLoad:
     """What Spark would report of each batch at one gate, behind a Kafka topic of one partition."""
 
     def __init__(self, gate: str, seed: int = 1) -> None:
-        self._gate, self._random, self._offset = gate, random.Random(seed), 0
+        self._in_front, self._behind, _ = metric_names(gate)
+        self._random, self._offset = random.Random(seed), 0
 
     def progress(self, batch: int, at: float, plan: Plan) -> dict[str, Any]:
         """A batch that began at this time, and met this plan."""
@@ -52,7 +54,7 @@ class MadeUpLoad:
             "sources": [source],
             "sink": {"description": "org.apache.spark.sql.kafka010.KafkaSourceProvider$KafkaTable@1"},
             "observedMetrics": {
-                f"headgate.{self._gate}.in": {"arrived": arrived},
-                f"headgate.{self._gate}.out": behind,
+                self._in_front: {"arrived": arrived},
+                self._behind: behind,
             },
         }

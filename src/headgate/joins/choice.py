@@ -128,7 +128,7 @@ def completeness(found: float, missed: float, variance: float) -> tuple[float, f
     if whole <= 0:
         return (1.0, 0.0) if variance <= 0 else (0.0, 1.0)
     share = found / whole
-    return share, share * (math.sqrt(max(0.0, variance)) / whole)
+    return share, share * math.sqrt(max(0.0, variance)) / whole  # so: zero times infinity is no number
 
 
 def _check(budget: float, result_cost: float, explore: float) -> None:
