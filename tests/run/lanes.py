@@ -1,10 +1,10 @@
 """Two processes, with ``-n 2 --dist loadscope``, and what each of them runs in one go.
 
 A Spark session serves every test that wants one (`tests.conftest.spark`); starting it and warming it up
-takes half a minute. So all that uses a session runs in two lanes, a session and a process each: gates and
-what is around them in one, joins, estimates and figures in the other. All other modules, also those that
-start a Spark of their own, fill up whichever process is free. (The marks of ``--dist loadgroup`` would say
-it at each test, but pytest-xdist 3.8 does not see them under pytest 9.2.)
+takes half a minute. So all that uses a session runs in two lanes, a session and a process each: gates
+and what is around them in one, joins, estimates and figures in the other. All other modules, also those
+that start a Spark of their own, fill up whichever process is free. (The marks of ``--dist loadgroup``
+would say it at each test, but pytest-xdist 3.8 does not see them under pytest 9.2.)
 """
 
 from __future__ import annotations
