@@ -1,4 +1,4 @@
-"""One Spark session for each process of a run (`tests.run.lanes`), made when a test first asks."""
+"""One Spark session for the whole run, made when the first test asks for it."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Two processes, with ``-n 2 --dist loadscope``, and what each of them runs in one go.
+"""Two processes, with ``-n 2 --dist loadscope``: all that uses the Spark session, and the rest beside it.
 
-A Spark session serves every test that wants one (`tests.conftest.spark`); starting it and warming it up
-takes half a minute. So all that uses a session runs in two lanes, a session and a process each: gates
-and what is around them in one, joins, estimates and figures in the other. All other modules, also those
-that start a Spark of their own, fill up whichever process is free. (The marks of ``--dist loadgroup``
-would say it at each test, but pytest-xdist 3.8 does not see them under pytest 9.2.)
+A session serves every test that wants one (`tests.conftest.spark`), so one process runs all of those and
+has the broker, too; modules without Spark, and those that start a Spark of their own, fill up the other.
+(Tried: a second session for half of the lane. Each must warm up, two cores are busy all the same, and
+it took as long. The marks of ``--dist loadgroup`` would say it at each test, but pytest-xdist 3.8 does not
+see them under pytest 9.2.)
 """
 
 from __future__ import annotations
@@ -14,39 +14,32 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-__all__ = ["LANES", "lane"]
+__all__ = ["SHARED", "lane"]
 
-#: Each has a session of its own; the first one has the broker, too.
-LANES = ("gates", "estimates")
+#: The lane of the session and of the broker.
+SHARED = "the session"
 
 _FOLDERS = ("tests/spark/", "tests/kafka/")
 _MODULES = ("tests/test_docs.py", "tests/run/test_hangs.py")
 
 
-def _in_spark(*names: str) -> frozenset[str]:
-    return frozenset(f"tests/spark/test_{name}.py" for name in names)
-
-
-_ESTIMATES = _in_spark(
-    "cod_figures_on_spark", "concept_bench", "estimate_coverage", "estimators", "figures_on_spark",
-    "gate_join", "guarded_traces", "join", "join_work", "student", "table1",
-)  # fmt: skip
 #: With no Spark at all, or with one of their own.
-_WITHOUT = _in_spark("connect", "guard_memory", "guard_task", "join_run", "kill", "predicates")
+_WITHOUT = tuple(
+    f"tests/spark/test_{name}.py"
+    for name in ("connect", "guard_memory", "guard_task", "join_run", "kill", "predicates")
+)
 
 
 def lane(nodeid: str) -> str:
     """What a test runs after: all tests of a lane run in one process, one after the other."""
     module, _, _ = nodeid.partition("::")
-    if module in _ESTIMATES:
-        return "estimates"
     if module in _MODULES or (module.startswith(_FOLDERS) and module not in _WITHOUT):
-        return "gates"
+        return SHARED
     return module
 
 
 class _Lanes(LoadScopeScheduling):
-    """The largest first: those are the sessions'."""
+    """The largest lane first: that is the session's."""
 
     def _split_scope(self, nodeid: str) -> str:
         return lane(nodeid)
@@ -58,5 +51,5 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Lanes:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if "spark" in getattr(item, "fixturenames", ()) and lane(item.nodeid) not in LANES:
+    if "spark" in getattr(item, "fixturenames", ()) and lane(item.nodeid) != SHARED:
         pytest.fail(f"{item.nodeid} uses the session: its module belongs in tests/run/lanes.py")
