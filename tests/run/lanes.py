@@ -1,10 +1,10 @@
-"""Two processes, with ``-n 2 --dist loadscope``: all that uses the Spark session, and the rest beside it.
+"""Two processes, with ``-n 2 --dist loadscope``: all that uses the Spark session, and the rest.
 
 A session serves every test that wants one (`tests.conftest.spark`), so one process runs all of those and
 has the broker, too; modules without Spark, and those that start a Spark of their own, fill up the other.
 (Tried: a second session for half of the lane. Each must warm up, two cores are busy all the same, and
-it took as long. The marks of ``--dist loadgroup`` would say it at each test, but pytest-xdist 3.8 does not
-see them under pytest 9.2.)
+it took as long. The marks of ``--dist loadgroup`` would say it at each test, but pytest-xdist 3.8 does
+not see them under pytest 9.2.)
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ SHARED = "the session"
 
 _FOLDERS = ("tests/spark/", "tests/kafka/")
 _MODULES = ("tests/test_docs.py", "tests/run/test_hangs.py")
-
-
 #: With no Spark at all, or with one of their own.
 _WITHOUT = tuple(
     f"tests/spark/test_{name}.py"
