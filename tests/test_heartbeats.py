@@ -150,8 +150,12 @@ def test_a_lost_lease_that_comes_back_is_ours_again(tmp_path: Path, hearts: Hear
     lease.claim(ME, "gate 'g'")
     hearts.steer(tmp_path, "g", "q")
     _beats(lease)
-    lease._write(ROME)  # it waited until this process had been silent for long enough
-    _eventually(lambda: hearts.lost("g", "q"), "that it is lost")
+
+    def taken() -> bool:  # again, should a beat that was under way have come after it
+        lease._write(ROME)
+        return hearts.lost("g", "q")
+
+    _eventually(taken, "that it is lost")
     lease._write(replace(ROME, beat=1))
     time.sleep(0.1)
     assert lease.holder() == replace(ROME, beat=1), "it is left to the other one"
