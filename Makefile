@@ -39,8 +39,8 @@ test: $(if $(FAST),,java) $(STAMP) ## on a real Spark and a real Kafka broker: 2
 	$(if $(FAST),HEADGATE_FAST=1 )$(BIN)/python -m pytest -q -n 2 --dist loadscope $(if $(FAST), \
 	  --ignore=tests/spark --ignore=tests/kafka -m "not long and not spark and not slow",-m "not long")
 
-test-all: java $(STAMP) ## every test, also what takes minutes by nature (a federation, more kills, whole figures): 40 minutes
-	$(BIN)/python -m pytest -q -n 2 --dist loadscope
+test-all: java $(STAMP) ## every test, also what takes minutes by nature (a federation, more kills, whole figures), with new random examples: 40 minutes
+	HEADGATE_SEARCH=1 $(BIN)/python -m pytest -q -n 2 --dist loadscope
 
 soak: java $(STAMP) ## thousands of short batches, and whether anything grows: about two hours
 	$(BIN)/python -m tests.soak

@@ -33,6 +33,6 @@ def direct(
         return fraction, fraction
     whole = fraction * (first + second)
     most, rest = whole / first, (whole - second) / first
-    ours = min(1.0, most) if means[0] >= means[1] else max(0.0, rest)
+    ours = min(1.0, most if means[0] >= means[1] else max(0.0, rest))
     other = whole / (first if as_printed else second) - ours * first / second
     return ours, other if as_printed else min(1.0, max(0.0, other))
