@@ -10,7 +10,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-pytest_plugins = [f"tests.run.{name}" for name in ("hangs", "java", "spark_log", "memory", "lanes")]
+pytest_plugins = [f"tests.harness.{name}" for name in ("hangs", "java", "spark_log", "memory", "lanes")]
 
 #: A machine that is busy for a moment is no fault of the code under test; and a change is not to fail
 #: for what was there before it: new examples are looked for with HEADGATE_SEARCH=1 (make test-all).
@@ -31,8 +31,9 @@ os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what starts Spark or a broker, so that the edit loop can leave it out."""
     for item in items:
-        folder = item.path.parent.name
-        if folder in ("spark", "kafka") or "spark" in getattr(item, "fixturenames", ()):
+        folders = item.path.relative_to(item.config.rootpath).parts[:-1]
+        needs_it = "spark" in getattr(item, "fixturenames", ())
+        if needs_it or (folders[0] == "tests" and {"spark", "kafka"} & set(folders)):
             item.add_marker("spark")
 
 
@@ -43,7 +44,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
 
     from headgate.demo.session import LOCAL_CHECKPOINTS
     from headgate.testing.broker import connector_jars
-    from tests.run.memory import HEAP
+    from tests.harness.memory import HEAP
 
     scratch = tmp_path_factory.mktemp("spark")
     builder = (

@@ -36,9 +36,9 @@ def test_the_core_imports_and_holds_a_target_without_extras() -> None:
     out = _python(
         """
         import headgate
-        from headgate.sim.microbatch import Cost, MicroBatches, Workload
+        from headgate.whatif.microbatch import Cost, MicroBatches, Workload
         from headgate.testing.contracts import check_policy
-        import headgate.runtime, headgate.store.audit
+        import headgate.run.gate_run, headgate.store.ledger.audit
         check_policy(headgate.Uniform())
         load = Workload(lambda t: 20_000.0, Cost(0.25, 0.75e-4))
         batches = MicroBatches(load, headgate.HoldDuration("1 second")).run(50)

@@ -105,7 +105,7 @@ def test_the_ledger_page_runs(spark: Any, tmp_path: Path) -> None:
     gated = stream.transform(hg.gate("rides", rate=0.5, control=control))
     writer = gated.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
     writer.trigger(availableNow=True).start().awaitTermination()
-    from headgate.spark.loop import ControlLoop
+    from headgate.spark.loop.loop import ControlLoop
 
     ControlLoop.of(spark).drain()
     names = {"hg": hg, "spark": spark, "schema": schema, "control": control, "checkpoint": checkpoint}

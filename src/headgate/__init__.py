@@ -10,6 +10,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from headgate.control import Controller, ControllerConfig, FixedRate, HoldDelay, HoldDuration
+from headgate.core.load import Budget, Concept, LoadSample, ReadLimit
+from headgate.core.plan import Plan
 from headgate.errors import (
     BadArgument,
     ControlFolderError,
@@ -26,25 +28,23 @@ from headgate.errors import (
     WorkerError,
     WrongKindOfFrame,
 )
-from headgate.load import Budget, Concept, LoadSample, ReadLimit
-from headgate.plan import Plan
 from headgate.policies import Grouping, GroupRates, Policy, Uniform, ValueClasses
 
 if TYPE_CHECKING:
-    from headgate.concept.accuracy import Accuracy
-    from headgate.concept.policy import ConceptDriven
+    from headgate.guards.targets import absolute, average, sliding
     from headgate.joins.conditions import equal, inner_product, overlap, predicate, subset, superset
-    from headgate.las.targets import absolute, average, sliding
+    from headgate.policies.by_group.accuracy import Accuracy
+    from headgate.policies.by_group.policy import ConceptDriven
     from headgate.spark import sic
-    from headgate.spark.backfill import backfill, recount
-    from headgate.spark.estimators import count, mean, median, quantile, ratio, sum
-    from headgate.spark.gate import gate
-    from headgate.spark.guard import guard
-    from headgate.spark.join import join
-    from headgate.spark.join_gates import gate_join
-    from headgate.spark.links import FileLink, KafkaLink
-    from headgate.spark.offsets import file_rows, kafka_rows
-    from headgate.spark.site import Site
+    from headgate.spark.backfill.backfill import backfill, recount
+    from headgate.spark.backfill.offsets import file_rows, kafka_rows
+    from headgate.spark.estimates.estimators import count, mean, median, quantile, ratio, sum
+    from headgate.spark.gate.call import gate
+    from headgate.spark.groups.gate_join import gate_join
+    from headgate.spark.guard.call import guard
+    from headgate.spark.join.call import join
+    from headgate.spark.sites.links import FileLink, KafkaLink
+    from headgate.spark.sites.site import Site
 
 __version__ = "0.1.0"
 
@@ -111,44 +111,44 @@ __all__ = [
 ]
 
 _LATER = {
-    "Accuracy": "headgate.concept.accuracy",
-    "ConceptDriven": "headgate.concept.policy",
-    "absolute": "headgate.las.targets",
-    "average": "headgate.las.targets",
+    "Accuracy": "headgate.policies.by_group.accuracy",
+    "ConceptDriven": "headgate.policies.by_group.policy",
+    "absolute": "headgate.guards.targets",
+    "average": "headgate.guards.targets",
     "equal": "headgate.joins.conditions",
     "inner_product": "headgate.joins.conditions",
     "overlap": "headgate.joins.conditions",
     "predicate": "headgate.joins.conditions",
     "subset": "headgate.joins.conditions",
     "superset": "headgate.joins.conditions",
-    "sliding": "headgate.las.targets",
+    "sliding": "headgate.guards.targets",
 }
 _ON_SPARK = {
-    "backfill": "headgate.spark.backfill",
-    "count": "headgate.spark.estimators",
-    "file_rows": "headgate.spark.offsets",
-    "gate": "headgate.spark.gate",
-    "gate_join": "headgate.spark.join_gates",
-    "guard": "headgate.spark.guard",
-    "join": "headgate.spark.join",
-    "kafka_rows": "headgate.spark.offsets",
-    "mean": "headgate.spark.estimators",
-    "median": "headgate.spark.estimators",
-    "quantile": "headgate.spark.estimators",
-    "ratio": "headgate.spark.estimators",
-    "recount": "headgate.spark.backfill",
-    "FileLink": "headgate.spark.links",
-    "KafkaLink": "headgate.spark.links",
-    "Site": "headgate.spark.site",
+    "backfill": "headgate.spark.backfill.backfill",
+    "count": "headgate.spark.estimates.estimators",
+    "file_rows": "headgate.spark.backfill.offsets",
+    "gate": "headgate.spark.gate.call",
+    "gate_join": "headgate.spark.groups.gate_join",
+    "guard": "headgate.spark.guard.call",
+    "join": "headgate.spark.join.call",
+    "kafka_rows": "headgate.spark.backfill.offsets",
+    "mean": "headgate.spark.estimates.estimators",
+    "median": "headgate.spark.estimates.estimators",
+    "quantile": "headgate.spark.estimates.estimators",
+    "ratio": "headgate.spark.estimates.estimators",
+    "recount": "headgate.spark.backfill.backfill",
+    "FileLink": "headgate.spark.sites.links",
+    "KafkaLink": "headgate.spark.sites.links",
+    "Site": "headgate.spark.sites.site",
     "sic": "headgate.spark.sic",
-    "sum": "headgate.spark.estimators",
+    "sum": "headgate.spark.estimates.estimators",
 }
 #: What people may look for and no sample can tell: calling one says why, and what to do instead.
 _REFUSED = (
     "approx_count_distinct", "collect_list", "collect_set", "count_distinct", "first", "last", "max",
     "max_by", "min", "min_by", "mode", "stddev", "variance",
 )  # fmt: skip
-_ON_SPARK |= dict.fromkeys(_REFUSED, "headgate.spark.not_estimable")
+_ON_SPARK |= dict.fromkeys(_REFUSED, "headgate.spark.estimates.not_estimable")
 
 
 def __getattr__(name: str) -> Any:

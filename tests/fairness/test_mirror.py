@@ -87,7 +87,7 @@ CAPACITY = [450.0, 400.0, 350.0]
 
 def optimum() -> npt.NDArray[np.float64]:
     pytest.importorskip("scipy")
-    from headgate.fairness import Fluid, max_min
+    from headgate_lab.papers.themis import Fluid, max_min
 
     sites = Sites(RATES, CAPACITY)
     node, query = np.nonzero(sites.rates)

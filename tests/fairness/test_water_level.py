@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headgate.bench.themis_decision import decision_ms
 from headgate.errors import BadArgument
 from headgate.fairness import water_level
+from headgate_lab.bench.themis.decision import decision_ms
 from tests.fairness import naive
 
 Rows = list[tuple[int, int, Fraction]]

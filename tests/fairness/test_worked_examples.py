@@ -11,18 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headgate.fairness import (
-    BalanceSic,
-    Batch,
-    CostModel,
-    OverloadDetector,
-    Reading,
-    Selection,
-    derived_sic,
-    jain,
-    water_level,
-    window_sics,
-)
+from headgate.fairness import BalanceSic, Batch, Reading, Selection, jain, water_level
+from headgate_lab.papers.themis import CostModel, OverloadDetector, derived_sic, window_sics
 from tests.fairness import naive
 
 EXAMPLES: dict[str, Any] = json.loads((Path(__file__).parent / "examples.json").read_text())

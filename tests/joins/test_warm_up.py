@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from headgate.joins.conditions import equal, inner_product, overlap, predicate, subset, superset
-from headgate.joins.content import item_table, scores
 from headgate.joins.item_counts import ItemCounts, densities
 from headgate.joins.rows import SetRows
 from headgate.joins.warm_up import warm_up
+from headgate_lab.papers.join.content import item_table, scores
 
 CONDITIONS = [
     overlap("x", at_least=3),

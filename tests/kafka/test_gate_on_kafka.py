@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headgate as hg
-from headgate.spark.loop import ControlLoop
-from headgate.store.audit import audit
-from headgate.store.ledger import Ledger, Record, queries_of
+from headgate.spark.loop.loop import ControlLoop
+from headgate.store.ledger.audit import audit
+from headgate.store.ledger.records import Ledger, Record, queries_of
 from headgate.testing.broker import Broker
 from headgate.testing.bursts import Bursts, produce
 

@@ -1,1 +1,0 @@
-"""What a run of the tests keeps an eye on: time limits, what Spark says, and memory."""

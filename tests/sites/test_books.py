@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headgate.core.load import LoadSample
 from headgate.errors import BadArgument
-from headgate.load import LoadSample
 from headgate.sites.shares import SiteSettings, SiteShares, Told
 from tests.sites.virtual_site import Stream, VirtualSite, mixed
 

@@ -18,11 +18,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from headgate.cli import main
-from headgate.figures import NAMES
-from headgate.server import coordinator as on_a_port
-from headgate.server.refusals import RefusedQueries
-from headgate.sites.protocol import QueryReport
-from tests.sites.test_coordinator import SECRET, Service
+from headgate.coordinator import service as on_a_port
+from headgate.coordinator.refusals import RefusedQueries
+from headgate.sites.wire.protocol import QueryReport
+from headgate_lab.figures import NAMES
+from tests.coordinator.test_coordinator import SECRET, Service
 
 SITE_LOG = "headgate.coordinator"
 
@@ -162,7 +162,7 @@ class TestSecretFiles:
         def refuse(*_: object) -> None:
             raise PermissionError(13, "Permission denied")
 
-        monkeypatch.setattr("headgate.sites.tokens._make", refuse)
+        monkeypatch.setattr("headgate.sites.wire.tokens._make", refuse)
         result = run("coordinator", "--secret-file", file, "--port", 99999)
         assert "port=99999" in result.output, "it was read, and the next mistake is told"
 
@@ -261,7 +261,8 @@ class TestFigures:
         code = (
             "import sys; from headgate.cli import main; "
             "main(['figures', '--help'], standalone_mode=False); "
-            "sys.exit(any(m in sys.modules for m in ('numpy', 'numba', 'headgate.figures.las_fig4')))"
+            "heavy = ('numpy', 'numba', 'headgate_lab.figures.las.fig4'); "
+            "sys.exit(any(m in sys.modules for m in heavy))"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, timeout=60)
         assert done.returncode == 0

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
+from headgate.core.load import LoadSample
 from headgate.errors import BadArgument
-from headgate.load import LoadSample
-from headgate.sites.protocol import QueryReport, QueryUpdate, Reply
 from headgate.sites.settings import SiteSettings
 from headgate.sites.shares import SiteShares
 from headgate.sites.shedders import Entitled, Offer, shedder
 from headgate.sites.ticker import Exchange
+from headgate.sites.wire.protocol import QueryReport, QueryUpdate, Reply
 from tests.sites.virtual_site import Stream, VirtualSite
 
 

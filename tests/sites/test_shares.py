@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from headgate.load import LoadSample
+from headgate.core.load import LoadSample
 from headgate.sites.shares import SiteSettings, SiteShares
 from tests.sites.virtual_site import Stream, VirtualSite, mixed
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headgate.control import Controller
-from headgate.load import LoadSample
+from headgate.core.load import LoadSample
 from headgate.sites.controller import SiteShare, SiteShareController
 from headgate.sites.shares import SiteSettings, SiteShares
 from headgate.testing import contracts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.load import LoadSample
+from headgate.core.load import LoadSample
 from headgate.sites.streams import StreamCost
 
 

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from headgate.coordinator.journal import Journal
+from headgate.coordinator.registry import Registry, RegistrySettings
+from headgate.core.load import LoadSample
 from headgate.errors import ControlFolderError, CoordinatorGone, CoordinatorRefused
-from headgate.load import LoadSample
-from headgate.sites.client import CoordinatorClient
 from headgate.sites.history import History
-from headgate.sites.journal import Journal
-from headgate.sites.protocol import MAX_SIC, QueryReport, QueryUpdate, Reply
-from headgate.sites.registry import Registry, RegistrySettings
 from headgate.sites.shares import SiteSettings, SiteShares
 from headgate.sites.ticker import Exchange, Ticker
+from headgate.sites.wire.client import CoordinatorClient
+from headgate.sites.wire.protocol import MAX_SIC, QueryReport, QueryUpdate, Reply
 
 
 class FakeClient:
@@ -373,7 +373,7 @@ class TestRealCoordinator:
     @contextlib.contextmanager
     def _server(journal: Path, port: int = 0):  # type: ignore[no-untyped-def]
         pytest.importorskip("uvicorn", reason="pip install 'headgate[server]'")
-        from headgate.server.coordinator import CoordinatorServer, ServiceSettings
+        from headgate.coordinator.service import CoordinatorServer, ServiceSettings
 
         with contextlib.closing(Journal(journal)) as book:
             registry = Registry(RegistrySettings(lease_s=15, forget_s=600), journal=book)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headgate.control import Controller
-from headgate.load import LoadSample
+from headgate.core.load import LoadSample
 from headgate.sites.controller import SiteShare
 from headgate.sites.shares import SiteSettings, SiteShares
 

@@ -20,10 +20,11 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from headgate import settings
+from headgate.core import settings
 from headgate.demo.session import quiet_session
-from headgate.spark.join import ROCKSDB
-from headgate.store import carried, ledger
+from headgate.spark.join.call import ROCKSDB
+from headgate.store.ledger import carried
+from headgate.store.ledger import records as ledger
 from tests.soak.gauges import Reading, read
 from tests.soak.jobs import JOBS, RETENTION_S
 from tests.soak.verdict import draw, verdicts

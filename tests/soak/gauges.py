@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 from pyspark.sql import SparkSession
 
-from tests.run.memory import java_heap_mib
+from tests.harness.memory import java_heap_mib
 
 __all__ = ["Reading", "read"]
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from headgate.spark.loop import ControlLoop
-from headgate.store.ledger import Ledger, Record, queries_of
+from headgate.spark.loop.loop import ControlLoop
+from headgate.store.ledger.records import Ledger, Record, queries_of
 
 
 class FileStream:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import click
 
 from headgate import __version__
-from headgate.cli.bench import bench
 from headgate.cli.coordinator import coordinator
 from headgate.cli.demo import demo
 from headgate.cli.federation import federation
-from headgate.cli.figures import figures
 from headgate.cli.ledger import ledger
-from headgate.cli.plumbing import LazyGroup, TeachingGroup
+from headgate.cli.plumbing import CommandsOfOthers, LazyGroup
 from headgate.cli.set import set_
 from headgate.cli.status import status
 
 __all__ = ["main"]
 
 
-@click.group(cls=TeachingGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandsOfOthers, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="headgate")
 def main() -> None:
     """Load shedding for Spark Structured Streaming: hold a latency target, and keep the books.
@@ -38,8 +36,6 @@ main.add_command(set_)
 main.add_command(ledger)
 main.add_command(coordinator)
 main.add_command(federation)
-main.add_command(bench)
-main.add_command(figures)
 main.add_command(
     LazyGroup(
         "kafka",

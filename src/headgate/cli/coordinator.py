@@ -17,9 +17,9 @@ from headgate.cli.plumbing import json_option, late, print_json
 from headgate.cli.tables import console, table
 from headgate.durations import seconds
 from headgate.errors import BadArgument, ControlFolderError, CoordinatorGone, CoordinatorRefused
-from headgate.sites.client import fetch_json
-from headgate.sites.http import is_loopback
-from headgate.sites.tokens import SECRET_VARIABLE, read_secret, reader_token, site_token
+from headgate.sites.wire.client import fetch_json
+from headgate.sites.wire.http import is_loopback
+from headgate.sites.wire.tokens import SECRET_VARIABLE, read_secret, reader_token, site_token
 
 __all__ = ["coordinator"]
 
@@ -92,13 +92,13 @@ def coordinator(
     ):  # it warns of every request that is none, and strangers could fill the disk with that
         logging.getLogger("uvicorn").setLevel(logging.ERROR)
     lease_s, forget_s = seconds(lease, "lease"), seconds(forget, "forget")
-    server_class: Any = late("headgate.server.coordinator:CoordinatorServer", "server")
-    registry_class: Any = late("headgate.sites.registry:Registry", "server")
-    settings: Any = late("headgate.sites.registry:RegistrySettings", "server")(lease_s, forget_s)
+    server_class: Any = late("headgate.coordinator.service:CoordinatorServer", "server")
+    registry_class: Any = late("headgate.coordinator.registry:Registry", "server")
+    settings: Any = late("headgate.coordinator.registry:RegistrySettings", "server")(lease_s, forget_s)
     if state is None:
         _serve(server_class, registry_class(settings), secret, host, port, state)
         return
-    with closing(late("headgate.sites.journal:Journal", "server")(state)) as journal:
+    with closing(late("headgate.coordinator.journal:Journal", "server")(state)) as journal:
         _serve(server_class, registry_class(settings, journal=journal), secret, host, port, state)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headgate.errors import BadArgument
-from headgate.store.ledger import gates_in, queries_of
+from headgate.store.ledger.records import gates_in, queries_of
 
 __all__ = ["GateQuery", "gate_queries"]
 

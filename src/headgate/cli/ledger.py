@@ -14,9 +14,9 @@ from headgate.cli.plumbing import json_option, print_json
 from headgate.cli.tables import console, table
 from headgate.durations import seconds
 from headgate.errors import BadArgument
-from headgate.store.audit import Audit, audit
 from headgate.store.folder import used_control_folder
-from headgate.store.ledger import Ledger, Record, gates_in
+from headgate.store.ledger.audit import Audit, audit
+from headgate.store.ledger.records import Ledger, Record, gates_in
 from headgate.store.pruning import pruned
 
 __all__ = ["ledger"]

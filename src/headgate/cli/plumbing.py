@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import click
 
 from headgate.errors import HeadgateError, MissingExtra
 
-__all__ = ["LazyGroup", "TeachingGroup", "json_option", "late", "print_json"]
+__all__ = ["CommandsOfOthers", "LazyGroup", "TeachingGroup", "json_option", "late", "print_json"]
 
 json_option: Callable[[Any], Any] = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object on standard output, nothing else."
@@ -42,6 +44,44 @@ class TeachingGroup(click.Group):
             return super().invoke(ctx)
         except HeadgateError as error:
             raise _OneLine(" ".join(str(error).split())) from error
+
+
+#: Entry points that add commands: ``bench`` to `headgate`, ``federation.demo`` to `headgate federation`.
+_COMMANDS = "headgate.commands"
+#: What the laboratory has, for whoever asks for it and has not installed it.
+_IN_THE_LABORATORY = ("bench", "figures", "federation.demo")
+
+
+class CommandsOfOthers(TeachingGroup):
+    """A group to which other distributions add commands; each is imported when someone asks for it."""
+
+    def _full_name(self, command: str) -> str:
+        return command if self.name in (None, "main") else f"{self.name}.{command}"
+
+    @cached_property
+    def _found(self) -> dict[str, EntryPoint]:
+        found = {point.name: point for point in entry_points(group=_COMMANDS)}
+        names = {name.rpartition(".")[2]: name for name in found}
+        return {short: found[name] for short, name in names.items() if self._full_name(short) == name}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Its own, and those of others."""
+        return sorted({*super().list_commands(ctx), *self._found})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Its own, or one of others'."""
+        own = super().get_command(ctx, cmd_name)
+        if own is not None:
+            return own
+        if cmd_name in self._found:
+            command: click.Command = self._found[cmd_name].load()
+            return command
+        if self._full_name(cmd_name) in _IN_THE_LABORATORY:
+            raise HeadgateError(
+                f"`headgate {self._full_name(cmd_name).replace('.', ' ')}` is in Headgate's laboratory, "
+                "which is not installed: pip install headgate-lab"
+            )
+        return None
 
 
 def late(where: str, extra: str) -> Any:

@@ -13,12 +13,12 @@ from rich.text import Text
 from headgate.cli.plumbing import json_option, print_json
 from headgate.cli.set import retention_text, target_text
 from headgate.cli.tables import console, table
+from headgate.core.settings import RETENTION_S, retention_s
 from headgate.errors import BadArgument
-from headgate.settings import RETENTION_S, retention_s
 from headgate.store.folder import used_control_folder
 from headgate.store.guards import guard_in
 from headgate.store.lease import GONE_S
-from headgate.store.ledger import Ledger, gates_in, queries_of
+from headgate.store.ledger.records import Ledger, gates_in, queries_of
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
 

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
-from headgate.load import LoadSample, ReadLimit
+from headgate.core.load import LoadSample, ReadLimit
 
 __all__ = ["ArrivalForecast"]
 

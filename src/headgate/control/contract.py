@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from headgate.load import Budget, LoadSample, ReadLimit
+from headgate.core.load import Budget, LoadSample, ReadLimit
 
 __all__ = ["Controller", "ControllerConfig"]
 

@@ -9,8 +9,8 @@ from typing import Any
 from headgate.control.contract import Controller
 from headgate.control.duration import HoldDuration, HoldDurationController
 from headgate.control.fixed import check_rate
+from headgate.core.load import Budget, LoadSample, ReadLimit
 from headgate.durations import Duration, seconds
-from headgate.load import Budget, LoadSample, ReadLimit
 
 __all__ = ["HoldDelay", "HoldDelayController"]
 

@@ -16,9 +16,9 @@ from headgate.control.lag import PlanLag
 from headgate.control.margin import Margin
 from headgate.control.onset import Onset
 from headgate.control.release import Release
+from headgate.core.load import Budget, LoadSample, ReadLimit
 from headgate.durations import Duration, seconds
 from headgate.errors import BadArgument
-from headgate.load import Budget, LoadSample, ReadLimit
 
 __all__ = ["HoldDuration", "HoldDurationController"]
 

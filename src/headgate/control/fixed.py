@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from headgate.control.contract import Controller
+from headgate.core.load import Budget, LoadSample
 from headgate.errors import BadArgument
-from headgate.load import Budget, LoadSample
 
 __all__ = ["FixedRate", "FixedRateController", "check_rate"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from headgate.load import LoadSample
+from headgate.core.load import LoadSample
 
 __all__ = ["PlanLag"]
 

@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from headgate.demo.batches import Side
 from headgate.demo.watch import GATE
-from headgate.spark.loop import ControlLoop
-from headgate.store.audit import audit
-from headgate.store.ledger import Ledger, Record
+from headgate.spark.loop.loop import ControlLoop
+from headgate.store.ledger.audit import audit
+from headgate.store.ledger.records import Ledger, Record
 
 __all__ = ["ledger_agrees", "rows_agree"]
 

@@ -17,7 +17,7 @@ from headgate.demo.watch import GATE, counted
 from headgate.demo.workload import ARRIVAL, Workload
 from headgate.durations import Duration, seconds
 from headgate.errors import BadArgument
-from headgate.spark.gate import gate
+from headgate.spark.gate.call import gate
 from headgate.store.folder import open_control_folder
 from headgate.store.settings_file import SettingsFile
 

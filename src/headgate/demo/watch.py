@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headgate.demo.batches import Batch
 from headgate.demo.workload import ARRIVAL
-from headgate.spark.meter import reports_in
+from headgate.spark.gate.meter import reports_in
 
 __all__ = ["GATE", "Watch", "batch_in", "counted"]
 

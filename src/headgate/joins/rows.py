@@ -1,8 +1,8 @@
 """The rows of one block as arrays: what the kernels read (join-2007, section 3.2, as columns).
 
 The paper's basic window is a list of tuples. Here it is a block of columns, because one compiled call
-for a batch and a block is several times faster than one a tuple (`headgate.bench.join_kernels`). A set
-also carries a *signature* of 128 bits: item x sets bit x if 0 <= x < 128, else bit mix64(x) mod 128.
+for a batch and a block is several times faster than one a tuple (`headgate_lab.bench.join.kernels`). A
+set also carries a *signature* of 128 bits: item x sets bit x if 0 <= x < 128, else bit mix64(x) mod 128.
 Where all items of two blocks are in 0..127 the signatures are the sets; otherwise they are a filter, and
 the sorted items decide.
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import NoReturn, Self
 
+from headgate.core.load import Budget, Concept
+from headgate.core.plan import Plan
 from headgate.errors import BadArgument
-from headgate.load import Budget, Concept
-from headgate.plan import Plan
 
 __all__ = ["OF_THE_GATE", "Grouping", "Policy"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from headgate.core.load import Budget, Concept
+from headgate.core.plan import Plan
 from headgate.errors import BadArgument
-from headgate.load import Budget, Concept
-from headgate.plan import Plan
 from headgate.policies.contract import Grouping, Policy
 
 __all__ = ["GroupRates", "label"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headgate.load import Budget, Concept
-from headgate.plan import Plan
+from headgate.core.load import Budget, Concept
+from headgate.core.plan import Plan
 from headgate.policies.contract import Policy
 
 __all__ = ["Uniform"]

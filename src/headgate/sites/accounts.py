@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 
 from headgate.control.arrivals import ArrivalForecast
-from headgate.load import LoadSample
+from headgate.core.load import LoadSample
 from headgate.sites.agreed import Agreed
 from headgate.sites.trailing import Trailing
 

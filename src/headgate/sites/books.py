@@ -14,14 +14,14 @@ import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from headgate.core.load import LoadSample
 from headgate.errors import BadArgument
-from headgate.load import LoadSample
 from headgate.sites.accounts import GateShare, OneStream, QueryShare, QueryView, Told, cleaned
 from headgate.sites.agreed import Agreed
-from headgate.sites.protocol import QueryReport
 from headgate.sites.settings import SiteSettings
 from headgate.sites.streams import StreamCost
 from headgate.sites.trailing import Trailing
+from headgate.sites.wire.protocol import QueryReport
 
 __all__ = ["SiteBooks"]
 

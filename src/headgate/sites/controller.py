@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headgate.control import Controller
-from headgate.load import Budget, LoadSample
+from headgate.core.load import Budget, LoadSample
 from headgate.sites.shares import SiteShares
 
 __all__ = ["SiteShare", "SiteShareController"]

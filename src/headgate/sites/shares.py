@@ -21,7 +21,7 @@ import math
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-from headgate.load import LoadSample
+from headgate.core.load import LoadSample
 from headgate.sites.accounts import GateShare, QueryView, Told, cleaned
 from headgate.sites.books import SiteBooks
 from headgate.sites.capacity import SiteCapacity

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from headgate.load import LoadSample
+from headgate.core.load import LoadSample
 from headgate.sites.row_cost import RowCost
 
 __all__ = ["StreamCost"]

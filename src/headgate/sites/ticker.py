@@ -18,8 +18,8 @@ from typing import Any, Protocol
 
 from headgate.errors import BadArgument, CoordinatorGone, CoordinatorRefused
 from headgate.sites.history import History
-from headgate.sites.protocol import MAX_SIC, QueryReport, Reply
 from headgate.sites.shares import SiteShares, Told
+from headgate.sites.wire.protocol import MAX_SIC, QueryReport, Reply
 from headgate.store.folder import read_json, write_json
 
 __all__ = ["Exchange", "Ticker"]

@@ -1,9 +1,8 @@
-"""Small summaries of large streams: stable keys and hashing, the count-min pair, exact twins."""
+"""Small summaries of large streams: stable keys and hashing, the count-min pair."""
 
 from headgate.sketches.aged_sketch import AgedSketch
 from headgate.sketches.cost_sketch import CostSketch, SketchShape
 from headgate.sketches.cost_table import CostTable
-from headgate.sketches.exact import ExactCosts
 from headgate.sketches.hashing import HashFamily, mix64, uniform, uniforms
 from headgate.sketches.keys import stable_key, stable_keys
 
@@ -11,7 +10,6 @@ __all__ = [
     "AgedSketch",
     "CostSketch",
     "CostTable",
-    "ExactCosts",
     "HashFamily",
     "SketchShape",
     "mix64",

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headgate.plan import KEEP_ALL, Plan
+from headgate.core.plan import KEEP_ALL, Plan
 
 __all__ = ["UNKNOWN_CALL", "GateCall"]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from headgate.core.plan import Plan
 from headgate.errors import NamedTwice, SnapshotError
-from headgate.plan import Plan
 from headgate.store.file_age import age_by_the_store
 from headgate.store.folder import claim_json, read_json, unclaim, write_json
 from headgate.store.gate_call import UNKNOWN_CALL, GateCall
@@ -126,7 +126,7 @@ class PlanStore:
         write_json(self.folder / "plan.json", value, lasting=False)
 
     def _handled_before(self) -> int:
-        from headgate.store.ledger import Ledger  # late: workers publish nothing
+        from headgate.store.ledger.records import Ledger  # late: workers publish nothing
 
         value = self._published() or {}
         known = int(value.get("handled", value.get("after", -1)))
@@ -271,7 +271,7 @@ class PlanStore:
         value = self._published()
         if value is None or batch > int(value.get("handled", value.get("after", -1))):
             return None, False
-        from headgate.store.ledger import Ledger  # late: most batches are new
+        from headgate.store.ledger.records import Ledger  # late: most batches are new
 
         record = Ledger(self._control, self._gate, self._query).record(batch)
         if record is None:

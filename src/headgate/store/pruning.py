@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from headgate.core.settings import RETENTION_S, retention_s
 from headgate.errors import HeadgateError
-from headgate.settings import RETENTION_S, retention_s
 from headgate.store.guards import guard_in
-from headgate.store.ledger import queries_of
+from headgate.store.ledger.records import queries_of
 from headgate.store.settings_file import SettingsFile
 from headgate.store.upkeep import Upkeep, ended_queries, remove_query
 

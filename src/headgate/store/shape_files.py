@@ -1,7 +1,7 @@
 """The shapes that a gate has had, as files: read by workers, which must not judge a batch with another.
 
-A shape (`headgate.spark.shape.GateShape`) is what decides a row's fate besides the plan. Here it is only
-JSON: nothing in it is looked up in Spark or executed.
+A shape (`headgate.spark.gate.shape.GateShape`) is what decides a row's fate besides the plan. Here it is
+only JSON: nothing in it is looked up in Spark or executed.
 """
 
 from __future__ import annotations

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from headgate.errors import ControlFolderError
-from headgate.store.carried import expirable
-from headgate.store.ledger import Ledger, queries_of
+from headgate.store.ledger.carried import expirable
+from headgate.store.ledger.records import Ledger, queries_of
+from headgate.store.ledger.segments import Segments
 from headgate.store.only_one import only_one
 from headgate.store.plans import KEPT_PINS, PlanStore
-from headgate.store.segments import Segments
 
 __all__ = ["MOST_UNSETTLED", "Crew", "Upkeep", "ended_queries", "remove_query"]
 

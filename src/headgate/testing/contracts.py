@@ -18,8 +18,8 @@ import random
 from collections.abc import Callable, Iterator
 
 from headgate.control import Controller, ControllerConfig
-from headgate.load import Budget, Concept, LoadSample
-from headgate.plan import Plan
+from headgate.core.load import Budget, Concept, LoadSample
+from headgate.core.plan import Plan
 from headgate.policies import Policy
 from headgate.policies.group_rates import label
 

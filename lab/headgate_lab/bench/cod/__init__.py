@@ -1,0 +1,1 @@
+"""Shedding by group: what it saves, what it costs in accuracy."""

@@ -1,0 +1,1 @@
+"""Stream joins: kernels, rules, and a join under overload."""

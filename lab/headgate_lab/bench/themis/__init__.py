@@ -1,0 +1,1 @@
+"""Fair shares: how near to the optimum, how fast, and at what price."""

@@ -1,0 +1,1 @@
+"""A year of batches, in virtual time, through the store and through the loop."""

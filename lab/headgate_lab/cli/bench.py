@@ -1,0 +1,192 @@
+"""``headgate bench``: what Headgate costs and what it holds, as ratios from one run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+
+from headgate.cli.plumbing import json_option, late, print_json
+from headgate.cli.tables import console, table
+
+__all__ = ["bench"]
+
+
+@click.group()
+def bench() -> None:
+    """What Headgate costs and what it holds, as ratios from one run.
+
+    The times are rough, of two cores that do nothing else; what compiles takes half a minute more when
+    it runs for the first time.
+
+    \b
+    Examples:
+      headgate bench gate            what the gate costs a query that it does not shed
+      headgate bench hold --json     how well a target is held
+      headgate bench guard           a guarded function under overload, by policy
+      headgate bench replay --quick  what a replayed batch keeps
+      headgate bench cod             shedding by group in front of Spark's aggregates
+      headgate bench cod-data        shedding by group on real data: every allocation, bursts, promises
+      headgate bench join            kernels on one core, and a stream join under overload
+      headgate bench join-rules      which comparisons first: every rule, on a virtual CPU
+      headgate bench themis-deployments   fairness of four shedders, in virtual time
+      headgate bench themis-decision      how long a node takes to decide
+      headgate bench themis-speed         how much faster than time the simulator is
+      headgate bench store-year      a year of the control folder: time, memory, bytes at start and end
+      headgate bench loop-year       a year of batches through the control loop, in virtual time
+      headgate bench site            what a site's gate costs beside a uniform one; a noisy neighbour
+    """
+
+
+def _benchmark(
+    name: str, text: str, extra: str = "spark", module: str | None = None, *, takes: str = ""
+) -> None:
+    text = f"{text} {takes}".rstrip()
+    help_text = (
+        f"{text}\n\n\b\nExamples:\n  headgate bench {name}\n  headgate bench {name} --quick --json"
+    )
+
+    @bench.command(name, help=help_text, short_help=text)
+    @click.option("--quick", is_flag=True, help="A shorter run, with coarser figures.")
+    @json_option
+    def command(quick: bool, as_json: bool) -> None:
+        result: dict[str, Any] = late(f"headgate_lab.bench.{module or name}:run", extra)(quick=quick)
+        if as_json:
+            print_json(result)
+        else:
+            _show(result)
+
+
+def _show(result: dict[str, Any]) -> None:
+    """The context's tables if it has any, the ratios, and its remarks."""
+    out, context = console(), result.get("context", {})
+    for title, rows in context.get("tables", {}).items():
+        out.print(_rows(title, rows))
+    out.print(_table(result))
+    for remark in context.get("remarks", ()):
+        out.print(remark, soft_wrap=True)
+
+
+def _table(result: dict[str, Any]) -> Table:
+    made = table(f"bench {result.get('bench', '')}", "<ratio", "value")
+    for name, value in result.get("ratios", {}).items():
+        made.add_row(str(name), _cell(value))
+    return made
+
+
+def _rows(title: str, rows: list[dict[str, Any]]) -> Table:
+    names = list(rows[0]) if rows else []
+    text = [n for n in names if isinstance(rows[0][n], str)]
+    made = table(title, *[f"<{n}" if n in text else n for n in names])
+    for row in rows:
+        made.add_row(*[_cell(row[n]) for n in names])
+    return made
+
+
+def _cell(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+_benchmark("gate", "What a gate costs a query that it does not shed.")
+_benchmark(
+    "hold",
+    "How well a gate holds its target, against the same query without one.",
+    takes="13 minutes; quick: 4.",
+)
+_benchmark(
+    "guard",
+    "How a guarded function fares under overload, and what a guard costs a row.",
+    takes="13 minutes; quick: 3.",
+)
+_benchmark(
+    "las",
+    "LAS, Full Knowledge and the default price, in virtual time.",
+    "sim",
+    takes="10 seconds; quick: 5.",
+)
+_benchmark("replay", "Whether a replayed batch keeps the same rows.")
+_benchmark("cod", "What shedding by group saves in front of Spark's aggregates.", module="cod.cod")
+_benchmark("cod-data", "Shedding by group on real data.", module="cod.data")
+_benchmark(
+    "join",
+    "Kernels of a stream join, and a join under overload on Spark.",
+    "join",
+    module="join.join",
+    takes="15 minutes; quick: 4.",
+)
+_benchmark(
+    "themis-deployments",
+    "How fair four shedders are, in virtual time.",
+    "sim",
+    module="themis.deployments",
+    takes="2 minutes; quick: 5 seconds.",
+)
+_benchmark(
+    "themis-decision",
+    "How long a node takes to decide.",
+    "sim",
+    module="themis.decision",
+    takes="10 seconds; quick: 5.",
+)
+_benchmark(
+    "themis-speed",
+    "How fast the simulator of federations is.",
+    "sim",
+    module="themis.speed",
+    takes="A minute.",
+)
+_benchmark(
+    "site",
+    "What a site's gate costs, and what a noisy neighbour costs the others.",
+    module="themis.site",
+    takes="12 minutes; quick: 7.",
+)
+_benchmark(
+    "join-rules",
+    "Which comparisons a join makes first, by rule.",
+    "sim",
+    module="join.rules",
+    takes="2 minutes; quick: 15 seconds.",
+)
+_benchmark(
+    "store-year",
+    "What a year of batches does to the control folder, and what a long ledger costs.",
+    "",
+    module="year.store",
+    takes="5 minutes; quick: 1.",
+)
+
+
+@bench.command("loop-year", short_help="A year of batches through the control loop, in virtual time.")
+@click.option(
+    "--batches",
+    default=365 * 1440,
+    show_default="525,600, one a minute",
+    type=click.IntRange(min=1000),
+    help="The batches of the year.",
+)
+@click.option(
+    "--folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Where the control folder is made; one in memory leaves out the time that a disk takes.",
+)
+@json_option
+def loop_year(batches: int, folder: Path | None, as_json: bool) -> None:
+    """A year of batches through the control loop and its store, in virtual time and without Spark.
+
+    What a batch costs the loop, and what process and control folder hold, when the first records have
+    expired, in the middle of the year and at its end. Up to an hour in memory; on a disk three fsyncs a
+    batch more.
+
+    \b
+    Examples:
+      headgate bench loop-year --folder /dev/shm
+      headgate bench loop-year --batches 20000 --json
+    """
+    result = late("headgate_lab.bench.year.loop:run", "spark")(batches=batches, folder=folder)
+    if as_json:
+        print_json(result)
+    else:
+        _show(result)

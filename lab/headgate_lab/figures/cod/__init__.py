@@ -1,0 +1,1 @@
+"""The figures of cod-2018."""

@@ -1,0 +1,1 @@
+"""The figures of join-2007."""

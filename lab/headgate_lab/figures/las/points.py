@@ -1,0 +1,88 @@
+"""Every LAS policy at places along an axis, each run on a stream of its own that all policies share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from headgate.guards.price import PriceRule
+from headgate_lab.figures.figure import Claim, Samples
+from headgate_lab.figures.las.policies import (
+    BASE,
+    BOUND,
+    DROPPED,
+    FULL,
+    HARD_KNOWN,
+    LAS,
+    OURS,
+    OURS_KNOWN,
+    SOFT,
+    STRAW,
+    metrics,
+)
+from headgate_lab.figures.sweep import Caption, Sample, Sweep, how_many
+from headgate_lab.papers.las import AverageLatency, LasSettings, PriceShedding, clairvoyant_bound
+from headgate_lab.sim.las.queue import LasRun, PublishedPolicy, run
+from headgate_lab.sim.las.stream import StreamLaw
+
+__all__ = ["Point", "PointRun", "over_points", "run_point"]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One place on the x axis: the law of its streams, and the target."""
+
+    x: float | str
+    law: StreamLaw
+    tau_s: float = 0.0064
+
+
+@dataclass(frozen=True)
+class PointRun:
+    """One run at one point: an item of the work."""
+
+    point: Point
+    seed: int
+
+
+def over_points(
+    caption: Caption,
+    points: Iterable[Point],
+    runs: int | None,
+    quick: bool,
+    claims: Callable[[Samples], tuple[Claim, ...]],
+) -> Sweep[PointRun]:
+    """Point after point, each with all its runs."""
+    count = how_many(runs, quick)
+    items = [PointRun(point, seed) for point in points for seed in range(count)]
+    return Sweep(caption, count, items, run_point, claims)
+
+
+def run_point(item: PointRun) -> list[Sample]:
+    """Every policy, and the bound, on the stream of one run."""
+    point, stream = item.point, item.point.law.draw(item.seed)
+    found: list[Sample] = []
+    base: LasRun | None = None
+    for name, policy in _policies(point, item.seed).items():
+        result = run(stream, policy)
+        base = base or result
+        found.append((point.x, name, metrics(result, base)))
+    capacity = float(stream.durations_s.sum()) * (1.0 - max(0.0, point.law.under))
+    bound = clairvoyant_bound(stream.durations_s, capacity)
+    return [*found, (point.x, BOUND, {DROPPED: bound})]
+
+
+def _policies(point: Point, seed: int) -> dict[str, LasSettings | PriceShedding | PublishedPolicy]:
+    target = AverageLatency(point.tau_s)
+    competitors = {
+        name: PublishedPolicy(name, target, under=point.law.under, seed=seed) for name in (BASE, STRAW)
+    }
+    return {
+        **competitors,
+        LAS: LasSettings(target, seed=seed),
+        FULL: PublishedPolicy(FULL, target),
+        OURS: PriceShedding(target, seed=seed),
+        SOFT: PriceShedding(target, PriceRule("soft"), seed=seed),
+        OURS_KNOWN: PriceShedding(target, costs="known", seed=seed),
+        HARD_KNOWN: PriceShedding(target, PriceRule("hard"), costs="known", seed=seed),
+    }

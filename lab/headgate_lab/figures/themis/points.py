@@ -1,0 +1,87 @@
+"""Federations at places along an axis: every shedder on the same layouts, and the optimum beside them.
+
+A run draws its own layout from its seed. The first seconds are not counted: source time windows fill and
+pipelines too. What the paper does not state (capacities, the skew of its Zipf placement) is said by each
+figure; a suffix of the policies' names tells settings of one place apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from headgate_lab.figures.figure import Claim, Samples
+from headgate_lab.figures.sweep import Caption, Sample, Sweep, how_many
+from headgate_lab.figures.themis.policies import (
+    INSTANT,
+    JAIN,
+    MEAN,
+    MIN,
+    OPTIMUM,
+    SHEDDERS,
+    WASTE,
+    bound_metrics,
+    metrics,
+)
+from headgate_lab.sim.themis.deployment import Deployment, draw
+from headgate_lab.sim.themis.federation import run
+from headgate_lab.sim.themis.optimum import optimum
+from headgate_lab.sim.themis.shedders import Shedding
+
+__all__ = ["Place", "PlaceRun", "over_places", "run_place"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """One place on the x axis: a federation and who is compared."""
+
+    x: float | str
+    deployment: Deployment
+    #: Seconds of the run, and of its beginning that is not counted.
+    seconds: float = 90.0
+    warm_s: float = 30.0
+    suffix: str = ""
+    shedders: tuple[Shedding, ...] = SHEDDERS
+    #: Whether the optimum is there; with bursts it is not known.
+    bounded: bool = True
+    #: Which metrics are told, of those there are: more do not fit on a line.
+    told: tuple[str, ...] = (JAIN, INSTANT, MEAN, MIN, WASTE)
+
+
+@dataclass(frozen=True)
+class PlaceRun:
+    """One run at one place: an item of the work."""
+
+    place: Place
+    seed: int
+
+
+def over_places(
+    caption: Caption,
+    places: Iterable[Place],
+    count: tuple[int | None, bool, int, int],
+    claims: Callable[[Samples], tuple[Claim, ...]],
+) -> Sweep[PlaceRun]:
+    """Place after place, each with all its runs; `count` is what `how_many` takes."""
+    runs = how_many(*count)
+    items = [PlaceRun(place, seed) for place in places for seed in range(runs)]
+    return Sweep(caption, runs, items, run_place, claims)
+
+
+def run_place(item: PlaceRun) -> list[Sample]:
+    """Every shedder on the layout of one run."""
+    place, found = item.place, list[Sample]()
+
+    def add(policy: str, all_: Mapping[str, float]) -> None:
+        told = {name: all_[name] for name in place.told if name in all_}
+        found.append((place.x, policy + place.suffix, told))
+
+    layout = draw(place.deployment, item.seed)
+    best = optimum(layout) if place.bounded else None
+    # Drawn first, so that a shedder that reaches it is seen.
+    if best is not None:
+        add(OPTIMUM, bound_metrics(best))
+    for shedder in place.shedders:
+        result = run(layout, shedder, place.seconds, item.seed)
+        add(shedder.name, metrics(result, place.warm_s, best))
+    return found

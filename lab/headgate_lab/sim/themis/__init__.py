@@ -1,0 +1,1 @@
+"""A federation of nodes in virtual time (themis-2016, section 7)."""

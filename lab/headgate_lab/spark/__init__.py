@@ -1,0 +1,1 @@
+"""What the laboratory runs on Spark: jobs over items, traces as streams."""

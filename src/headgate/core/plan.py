@@ -1,0 +1,167 @@
+"""`Plan`: what a gate does to one batch; the one value between controllers, policies and Spark."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from headgate.errors import BadArgument, SnapshotError
+
+__all__ = ["KEEP_ALL", "SCALE", "Plan", "threshold"]
+
+#: Row hashes are 62-bit: a row is kept when its hash is below ``rate * SCALE``. With 62 bits both
+#: ends are exact in a signed 64-bit integer: rate 1 keeps every row, and rate 0 keeps none.
+SCALE = 1 << 62
+
+_VERSION = 1
+
+
+def threshold(rate: float) -> int:
+    """The integer below which a 62-bit row hash is kept.
+
+    >>> threshold(1.0) == SCALE, threshold(0.0)
+    (True, 0)
+    """
+    return min(SCALE, max(0, round(rate * SCALE)))
+
+
+def _legal(rate: float) -> bool:
+    return isinstance(rate, int | float) and not isinstance(rate, bool) and 0.0 <= rate <= 1.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A default keep rate, and a short list of exceptions from group key to keep rate.
+
+    Group keys are 64-bit integers (a class number, or a hash of the grouping columns), so that the
+    plan stays small and any policy's groups fit. Labels are for people and never decide anything.
+
+    >>> Plan(0.5, {7: 1.0}).rate_of(7), Plan(0.5, {7: 1.0}).rate_of(8)
+    (1.0, 0.5)
+    """
+
+    default: float
+    exceptions: Mapping[int, float] = field(default_factory=dict)
+    labels: Mapping[int, str] = field(default_factory=dict, compare=False)
+    #: Where rows are drawn by the concept of their own batch (`headgate.policies.by_group.level`): the
+    #: level of the allocation and its reference; None while no batch has shown what a level keeps.
+    level: float | None = None
+    reference: float = 1.0
+    #: The allocation that the level is one of; to another rule it says nothing.
+    rule: str = ""
+    #: How far event time goes in a batch, in microseconds, as far as that is known.
+    span_us: int | None = None
+    #: In front of a join: the groups that the other stream has had lately (`KeyFilter` as text).
+    present: str | None = None
+    #: For a join: the units of work that each of its places may do in the batch, a comparison being
+    #: one, and what a result counts; None where it may do all of it, or the share `default`.
+    work: float | None = None
+    result_units: float = 0.0
+    #: At a site: what each kept row is worth, its source information content (SIC); None elsewhere.
+    sic: float | None = None
+
+    def __post_init__(self) -> None:
+        if not _legal(self.default):
+            raise BadArgument(f"default keep rate {self.default!r} is outside [0, 1]")
+        for key, rate in self.exceptions.items():
+            if not _legal(rate):
+                raise BadArgument(f"keep rate {rate!r} of group {key} is outside [0, 1]")
+            if not -(1 << 63) <= key < 1 << 63:
+                raise BadArgument(f"group key {key} does not fit in 64 bits")
+        if self.level is not None and not 0.0 < self.level < float("inf"):
+            raise BadArgument(f"level {self.level!r} is not a positive number")
+        if self.work is not None and not 0.0 <= self.work < float("inf"):
+            raise BadArgument(f"work {self.work!r} is not a number of units, 0 or more")
+        if self.sic is not None and not 0.0 <= self.sic < float("inf"):
+            raise BadArgument(f"SIC {self.sic!r} of a row is not a finite number, 0 or more")
+
+    @property
+    def keeps_everything(self) -> bool:
+        """Whether no row can be shed under this plan."""
+        whole = self.default >= 1.0 and self.level is None and self.work is None
+        return whole and all(rate >= 1.0 for rate in self.exceptions.values())
+
+    @property
+    def keeps_nothing(self) -> bool:
+        """Whether no row can be kept under this plan."""
+        return self.default <= 0.0 and all(rate <= 0.0 for rate in self.exceptions.values())
+
+    def rate_of(self, key: int) -> float:
+        """The keep rate of the group with this key."""
+        return self.exceptions.get(key, self.default)
+
+    def thresholds(self) -> tuple[int, dict[int, int]]:
+        """The default's and every exception's threshold, as Spark compares them."""
+        return threshold(self.default), {k: threshold(r) for k, r in self.exceptions.items()}
+
+    @property
+    def default_weight(self) -> float | None:
+        """The weight of a row kept at the default rate, to the bit as Spark computes it."""
+        limit = threshold(self.default)
+        return float(SCALE) / limit if limit else None
+
+    @property
+    def digest(self) -> str:
+        """Twelve hexadecimal digits that name what this plan keeps (labels do not count)."""
+        default, exceptions = self.thresholds()
+        parts: list[Any] = [default, sorted(exceptions.items())]
+        if self.level is not None or self.present is not None:
+            parts += [self.level, self.reference, self.rule, self.span_us, self.present]
+        if self.work is not None:
+            parts += [self.work, self.result_units]
+        text = json.dumps(parts, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def to_json(self) -> dict[str, Any]:
+        """A versioned value for JSON; `from_json` gives an equal plan back."""
+        groups = [
+            [key, rate, self.labels[key]] if key in self.labels else [key, rate]
+            for key, rate in sorted(self.exceptions.items())
+        ]
+        value = {"v": _VERSION, "default": self.default, "exceptions": groups}
+        if self.level is not None:
+            value |= {"level": self.level, "reference": self.reference, "rule": self.rule}
+            value |= {} if self.span_us is None else {"span_us": self.span_us}
+        if self.present is not None:
+            value["present"] = self.present
+        if self.work is not None:
+            value |= {"work": self.work, "result_units": self.result_units}
+        if self.sic is not None:
+            value["sic"] = self.sic
+        return value
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Plan:
+        """The plan that `to_json` wrote."""
+        version = value.get("v") if isinstance(value, Mapping) else None
+        if version != _VERSION:
+            raise SnapshotError(
+                f"a plan of version {version!r} was stored; this Headgate reads version "
+                f"{_VERSION}: use the Headgate that wrote it, or start with a new control folder"
+            )
+        try:
+            groups = value["exceptions"]
+            return cls(
+                default=float(value["default"]),
+                exceptions={int(g[0]): float(g[1]) for g in groups},
+                labels={int(g[0]): str(g[2]) for g in groups if len(g) > 2},
+                level=None if value.get("level") is None else float(value["level"]),
+                reference=float(value.get("reference", 1.0)),
+                rule=str(value.get("rule", "")),
+                span_us=value.get("span_us"),
+                present=value.get("present"),
+                work=None if value.get("work") is None else float(value["work"]),
+                result_units=float(value.get("result_units", 0.0)),
+                sic=None if value.get("sic") is None else float(value["sic"]),
+            )
+        except (KeyError, IndexError, TypeError) as error:
+            raise SnapshotError(
+                f"what was stored is no plan ({error!r}): start with a new control folder"
+            ) from error
+
+
+#: The plan of a gate that sheds nothing.
+KEEP_ALL = Plan(1.0)

@@ -1,0 +1,1 @@
+"""What sites and coordinators say to each other, and how it travels."""

@@ -1,0 +1,1 @@
+"""Read batches again: the shed rows, and counts that nobody witnessed."""

@@ -1,0 +1,263 @@
+"""Process the shed rows later: read the batches' offsets again, and apply the plans' complement.
+
+No row is stored at the time of overload. A row's fate is a pure function of the row and its batch's
+pinned plan, and the ledger holds the plan and the offsets of every batch; so as long as the source
+still has the rows, the shed ones are exactly those that the plan does not keep. Before any of them is
+handed on, what was read is compared with what was recorded (`headgate.spark.backfill.reread`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from headgate.errors import BadArgument, HeadgateError, NotAsRecorded
+from headgate.spark.backfill.offsets import (
+    BatchOffsets,
+    committed,
+    offsets_between,
+    offsets_in_checkpoint,
+    offsets_in_record,
+)
+from headgate.spark.backfill.reread import Reread, Rows, counted_again, mismatches
+from headgate.spark.gate.shape import SCRATCH, GateShape
+from headgate.store.folder import used_control_folder
+from headgate.store.guards import guard_in
+from headgate.store.ledger.audit import Audit, audit
+from headgate.store.ledger.records import Ledger, Record, queries_of
+from headgate.store.plans import PlanStore
+
+__all__ = ["backfill", "recount"]
+
+log = logging.getLogger("headgate")
+
+
+def backfill(
+    spark: SparkSession,
+    gate: str,
+    control: str | os.PathLike[str],
+    rows: Rows,
+    *,
+    query: str | None = None,
+    batches: Iterable[int] | None = None,
+    on_mismatch: str = "refuse",
+    check: bool = True,
+    keep: str | Sequence[str] | None = None,
+) -> DataFrame:
+    """The shed rows of recorded batches, each once, with their batch as ``_batch``.
+
+    `rows` reads a batch again: `kafka_rows` and `file_rows` make such readers. `batches` are the
+    batches wanted; by default all that shed anything.
+
+    Every batch is first read once more and compared with its record: the rows that arrived, those that
+    were kept, and their fingerprint. If one does not match, or has no trustworthy record, nothing is
+    handed on (`NotAsRecorded` names the batches); with ``on_mismatch="skip"`` the others are, and a
+    warning names those left out. ``check=False`` spares the reading and compares nothing.
+
+    `keep` are the gate's own predicates, needed only where they call functions that are not harmless on
+    their face: such are not taken from the control folder.
+    """
+    if on_mismatch not in ("refuse", "skip"):
+        raise BadArgument(f"on_mismatch={on_mismatch!r}: give 'refuse' or 'skip'")
+    folder = used_control_folder(control)
+    name = _the_query(folder, gate, query)
+    ledger = Ledger(folder, gate, name)
+    asked = None if batches is None else sorted(set(batches))
+    if asked is None:
+        first, last = None, None
+        wanted = [r for r in ledger.records().values() if r.shed > 0 or r.doubt]
+    elif asked:
+        first, last = asked[0], asked[-1]
+        wanted = _pick(ledger, asked)
+    else:
+        raise BadArgument("batches=[] names none: leave it out for all that shed anything")
+    (books,) = audit(folder, gate, name, first=first, last=last)
+    bad = _untrusted(books, None if asked is None else set(asked))
+    if not wanted and not bad:
+        raise BadArgument(f"gate {gate!r} of query {name} shed nothing in these batches")
+    parts = _Parts(spark, folder, gate, rows, keep)
+    read = {r.batch: part for r in wanted if r.batch not in bad and (part := parts.read(r, bad))}
+    if check:
+        bad |= mismatches(read)
+    if bad and on_mismatch == "refuse":
+        raise NotAsRecorded(_refusal(gate, name, bad), bad)
+    if bad:
+        log.warning("backfill of gate %r left batches out: %s", gate, _listed(bad))
+    shed = [_shed(part) for batch, part in read.items() if batch not in bad]
+    if not shed:
+        raise NotAsRecorded(_refusal(gate, name, bad), bad)
+    return reduce(DataFrame.unionByName, shed)
+
+
+class _Parts:
+    """Batches read again, with what judges their rows beside them."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        folder: Path,
+        gate: str,
+        rows: Rows,
+        keep: str | Sequence[str] | None,
+    ) -> None:
+        self._spark, self._folder, self._gate, self._rows = spark, folder, gate, rows
+        self._keep = (keep,) if isinstance(keep, str) else keep
+        self._shapes: dict[str, GateShape] = {}
+
+    def read(self, record: Record, bad: dict[int, str]) -> Reread | None:
+        """The batch, or None and why not in `bad` if the source says that it has changed."""
+        try:
+            return self.of(record, offsets_in_record(record))
+        except NotAsRecorded as error:
+            bad[record.batch] = str(error)
+            return None
+
+    def of(self, record: Record, offsets: BatchOffsets) -> Reread:
+        """The batch at these offsets, judged by the plan and the shape of the record."""
+        if record.shape not in self._shapes:
+            shape = GateShape.load(self._folder, self._gate, record.shape, self._keep)
+            _require_repeatable(self._gate, shape)
+            self._shapes[record.shape] = shape
+        shape = self._shapes[record.shape]
+        frame, kept = shape.judged(self._spark, self._rows(offsets), record.plan, record.batch)
+        return Reread(record, shape, frame, kept)
+
+
+def _shed(part: Reread) -> DataFrame:
+    rows = part.frame.where(~part.kept).drop(*SCRATCH)
+    return rows.withColumn("_batch", F.lit(part.record.batch))
+
+
+def _require_repeatable(gate: str, shape: GateShape) -> None:
+    cells = shape.cells
+    if cells is not None and not (cells.partitions or cells.passes or cells.alone):
+        raise BadArgument(
+            f"gate {gate!r} drew with counts='partition': which rows were kept depended on how they "
+            "were packed into partitions, and nobody can pack them so again; use counts='batch' for a "
+            "gate whose shed rows are wanted later"
+        )
+
+
+def _untrusted(books: Audit, only: set[int] | None) -> dict[int, str]:
+    """Batches of which the ledger cannot tell what they shed."""
+    found = {b: f"is doubtful ({why}); recount settles it" for b, why in books.doubts.items()}
+    found |= dict.fromkeys(books.unsettled, "has no record; recount settles it")
+    found |= dict.fromkeys(books.missing, "left neither pin nor record")
+    found |= dict.fromkeys(books.contradicted, "was recorded twice, and not alike")
+    return {b: why for b, why in sorted(found.items()) if only is None or b in only}
+
+
+def _refusal(gate: str, query: str, bad: Mapping[int, str]) -> str:
+    return (
+        f"gate {gate!r} of query {query}: {len(bad)} of the batches cannot be told from the ledger and "
+        f"the source together, so nothing is handed on: {_listed(bad)}. Settle them, or leave them out "
+        'with on_mismatch="skip"'
+    )
+
+
+def _listed(bad: Mapping[int, str], most: int = 10) -> str:
+    shown = "; ".join(f"batch {b} {why}" for b, why in list(bad.items())[:most])
+    return shown + (f"; and {len(bad) - most} more" if len(bad) > most else "")
+
+
+def recount(
+    spark: SparkSession,
+    gate: str,
+    control: str | os.PathLike[str],
+    rows: Rows,
+    *,
+    checkpoint: str | os.PathLike[str],
+    query: str | None = None,
+    keep: str | Sequence[str] | None = None,
+) -> list[Record]:
+    """Settle the batches that have no record, or a doubtful one, by counting them again.
+
+    A query killed between a batch's commit and its report has the plan pinned and the offsets in
+    its checkpoint (or in the records beside it), and no counts. Both together give them back. A batch
+    that did not commit is left alone: it runs again when the query restarts. What cannot be settled is
+    named in a warning; `headgate ledger verify` goes on naming it.
+    """
+    folder = used_control_folder(control)
+    name = _the_query(folder, gate, query)
+    ledger = Ledger(folder, gate, name)
+    (books,) = audit(folder, gate, name)
+    records = ledger.records()
+    parts = _Parts(spark, folder, gate, rows, keep)
+    settled, left = [], {}
+    for batch in sorted({*books.unsettled, *books.begun, *books.doubtful} - set(books.contradicted)):
+        if not committed(Path(checkpoint), batch):
+            continue
+        try:
+            bare, offsets = _known_of(folder, gate, name, batch, records, Path(checkpoint))
+            counts = counted_again(parts.of(bare, offsets))
+        except (HeadgateError, OSError) as error:
+            left[batch] = f"cannot be settled: {error}"
+            continue
+        record = replace(
+            bare, arrived=counts.arrived, kept=counts.kept, shed=counts.arrived - counts.kept,
+            fingerprint=counts.fingerprint, offsets=bare.offsets or offsets.to_json(),
+            why="recounted", doubt="", witness="", repaired=True,
+        )  # fmt: skip
+        ledger.append(record)
+        settled.append(record)
+    left |= dict.fromkeys(books.missing, "left neither pin nor record: nobody knows what plan it met")
+    if left:
+        log.warning("recount of gate %r: %s", gate, _listed(left))
+    return settled
+
+
+def _known_of(
+    folder: Path, gate: str, query: str, batch: int, records: dict[int, Record], checkpoint: Path
+) -> tuple[Record, BatchOffsets]:
+    """All that is known of a batch but its counts, and its offsets."""
+    doubtful = records.get(batch)
+    if doubtful is not None:
+        return doubtful, offsets_in_record(doubtful)
+    pinned = PlanStore(folder, gate, query).pinned(batch)
+    if pinned is None:
+        raise BadArgument(f"batch {batch} has no pin any more")
+    try:
+        offsets = offsets_in_checkpoint(checkpoint, batch)
+    except BadArgument:
+        offsets = offsets_between(batch, records.get(batch - 1), records.get(batch + 1))
+    bare = Record(gate, query, batch, 0, 0, 0, pinned.plan, pinned.shape, pinned.origin)
+    return bare, offsets
+
+
+def _the_query(control: Path, gate: str, query: str | None) -> str:
+    known = queries_of(control, gate)
+    if guard_in(control, gate) is not None:
+        raise BadArgument(
+            f"{gate!r} is a guard: what it dropped followed the clock, and no reading again can tell it"
+        )
+    if not known:
+        raise BadArgument(
+            f"no gate {gate!r} has used the control folder {str(control)!r}: give the folder "
+            "and the name that the query ran with"
+        )
+    if query is None and len(known) == 1:
+        return known[0]
+    if query is None or query not in known:
+        raise BadArgument(
+            f"query={query!r}: gate {gate!r} in {str(control)!r} has the queries "
+            f"{', '.join(known)}; name one of them"
+        )
+    return query
+
+
+def _pick(ledger: Ledger, batches: Sequence[int]) -> list[Record]:
+    records = ledger.records(batches[0], batches[-1])
+    missing = [b for b in batches if b not in records]
+    if missing:
+        raise BadArgument(
+            f"batches {missing} are not in the ledger, which has {ledger.begins()} to "
+            f"{ledger.last_batch()}"
+        )
+    return [records[b] for b in batches]

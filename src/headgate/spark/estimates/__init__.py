@@ -1,0 +1,1 @@
+"""Estimates with error bars, as Spark SQL."""

@@ -1,0 +1,1 @@
+"""`hg.gate`: its frame, its plan source, what it measures, what it refuses."""

@@ -1,0 +1,280 @@
+"""What a gate measures, as native aggregates; and how it is read back from Spark's progress."""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from headgate.core.load import LoadSample
+from headgate.core.witness import Witness
+from headgate.run.gate_run import BatchReport
+from headgate.spark.backfill.offsets import rows_between
+from headgate.spark.gate.fingerprint import fingerprint_columns, fingerprint_in
+from headgate.spark.groups.task import ABOUT
+from headgate.store.gate_call import UNKNOWN_CALL, GateCall
+
+__all__ = [
+    "PREFIX",
+    "before_gate",
+    "behind_draw",
+    "behind_gate",
+    "by_name",
+    "finite",
+    "gate_of",
+    "metric_names",
+    "reports_in",
+    "sample_of",
+    "witness_in",
+]
+
+#: Every metric of Headgate's begins so.
+PREFIX = "headgate."
+
+
+def metric_names(gate: str, call: GateCall = UNKNOWN_CALL) -> tuple[str, str, str]:
+    """The names under which Spark reports what is in front of a gate, behind it, and what its tasks saw.
+
+    They bear the number of the gate's spec, so that a report finds the one that its frame was made with,
+    and that of its call: of two gates of a name in one query Spark would speak of metrics, and we can
+    say what is wrong.
+
+    >>> metric_names("rides", GateCall(number=7, spec=3))[0]
+    'headgate.rides#3.7.in'
+    """
+    named = f"{PREFIX}{gate}#{call.spec}.{call.number}"
+    return f"{named}.in", f"{named}.out", f"{named}.concept"
+
+
+_IN_FRONT = re.compile(rf"({re.escape(PREFIX)}([^#]+)#(\d+)\.\d+)\.in")
+
+
+def gate_of(metric: str) -> str | None:
+    """The gate that this metric is in front of, if it is one of a gate's."""
+    found = _IN_FRONT.fullmatch(metric)
+    return None if found is None else found[2]
+
+
+#: The heaviest groups that a batch reports, and the counters that find them.
+_HEAVY, _COUNTERS = 200, 10_000
+#: The groups without a row that a batch names.
+_SHOWN = 20
+
+
+def before_gate(
+    arrival: str | None, classes: list[Column], group: Column | None = None, sic: Column | None = None
+) -> list[Column]:
+    """Counted in front of the gate: rows, the oldest arrival, the rows of each class, heavy groups, SIC.
+
+    In front of everything that the gate does, and not between its decision and its filter: there it
+    would cut Spark's generated code in two, and every row would be written out once more.
+    """
+    columns = [F.count(F.lit(1)).alias("arrived")]
+    if arrival is not None:
+        columns.append(F.unix_micros(F.min(F.col(arrival))).alias("oldest"))
+    columns += [F.count_if(c).alias(f"class_{i}") for i, c in enumerate(classes, start=1)]
+    if group is not None:
+        heavy = F.call_function("approx_top_k", group, F.lit(_HEAVY), F.lit(_COUNTERS))
+        columns.append(heavy.alias("heavy"))
+    if sic is not None:
+        columns.append(F.sum(sic).alias("sic"))
+    return columns
+
+
+def behind_gate(
+    weight: Column | None, sic: Column | None = None, hashed: Column | None = None
+) -> list[Column]:
+    """Counted behind the gate: the rows that really passed, which, and the one weight that all have.
+
+    `weight` is None where rows have different weights; a lone one tells which plan they met. `hashed` is
+    the hash that decided: the fingerprint of the kept rows is made of it.
+    """
+    columns = [F.count(F.lit(1)).alias("kept")]
+    if hashed is not None:
+        columns += fingerprint_columns(hashed)
+    if weight is not None:
+        columns.append(F.max(weight).alias("weight"))
+    if sic is not None:
+        columns.append(F.sum(sic).alias("sic"))
+    return columns
+
+
+def behind_draw(about: Column, yielded: Column | None) -> list[Column]:
+    """The tasks' reports, one for each partition; the other rows have none.
+
+    `yielded` is the label of a row's group if that keeps none of its rows, else null.
+    """
+    columns = [F.collect_list(about).alias("about")]
+    if yielded is not None:
+        most = F.call_function("approx_top_k", yielded, F.lit(_SHOWN + 1), F.lit(50 * _SHOWN))
+        columns.append(most.alias("yielded"))
+    return columns
+
+
+def _yielded_in(values: Mapping[str, Any] | None) -> dict[str, int]:
+    """The largest groups that kept no row, with their rows."""
+    found = (by_name(values).get("yielded") if values else None) or []
+    pairs = [by_name(g) for g in found]
+    named = [(str(g["item"]), int(g["count"])) for g in pairs if g["item"] is not None]
+    return dict(named[:_SHOWN])
+
+
+def _concept_in(values: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What the tasks saw, over all of them, as a report has it."""
+    reports = [list(r) for r in (by_name(values).get("about") if values else None) or []]
+    if not reports:
+        return {}
+    sums = [math.fsum(column) for column in zip(*reports, strict=True)]
+    cells, rows, yielded, spread, astray = sums[: len(ABOUT)]
+    return {
+        "cells": int(cells),
+        "yielded": int(yielded),
+        "deviation": spread / rows if rows else 0.0,
+        "curve": tuple(sums[len(ABOUT) :]),
+        "astray": int(astray),
+        "yielded_groups": _yielded_in(values),
+    }
+
+
+def reports_in(progress: Mapping[str, Any]) -> dict[str, BatchReport]:
+    """The report of every gate in one progress event, by gate name.
+
+    `progress` is the event's JSON. A trigger that ran no batch reports no metrics and is passed over. So
+    are two gates of one name, which the workers refuse as soon as both read a plan.
+    """
+    metrics: Mapping[str, Any] = progress.get("observedMetrics") or {}
+    found: dict[str, BatchReport] = {}
+    gates = Counter(map(gate_of, metrics))
+    for name, values in metrics.items():
+        in_front = _IN_FRONT.fullmatch(name)
+        if in_front is None or not values or gates[in_front[2]] > 1:
+            continue
+        named, gate, spec = in_front.groups()
+        behind, drawn = metrics.get(f"{named}.out"), metrics.get(f"{named}.concept")
+        if behind is None:
+            continue
+        report = _report(progress, by_name(values), by_name(behind), drawn)
+        found[gate] = replace(report, spec=int(spec), metric=name)
+    return found
+
+
+def by_name(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Classic sessions report a metric as an object; Connect sends values beside their schema."""
+    if set(values) != {"values", "schema"}:
+        return values
+    names = [field["name"] for field in values["schema"]["fields"]]
+    return dict(zip(names, values["values"], strict=True))
+
+
+def _report(
+    progress: Mapping[str, Any],
+    values: Mapping[str, Any],
+    behind: Mapping[str, Any],
+    drawn: Mapping[str, Any] | None,
+) -> BatchReport:
+    sample, parts, offsets = sample_of(progress, values, kept=int(behind["kept"]))
+    if "sic" in behind:
+        sample = replace(sample, sic_arrived=finite(values, "sic"), sic_kept=finite(behind, "sic"))
+    weight = behind.get("weight")
+    return BatchReport(
+        query=str(progress["id"]),
+        sample=sample,
+        weight=None if weight is None else float(weight),
+        counts=_counts_in(values),
+        parts_ms=parts,
+        offsets=offsets,
+        **_concept_in(drawn),
+        present=_bytes(values.get("present")),
+        latest_us=values.get("latest"),
+        fingerprint=fingerprint_in(behind),
+        witness=witness_in(progress),
+    )
+
+
+#: Sinks that read a batch once, from beginning to end. ``foreachBatch`` runs a person's code, and
+#: other people's sinks may look at a batch before they write it.
+_ONCE = re.compile("FileSink|MemorySink|NoopTable|ConsoleTable|KafkaTable|ForeachWriterTable")
+
+
+def witness_in(progress: Mapping[str, Any]) -> Witness:
+    """What the sources say that they handed out, and whether the sink may have read it in part.
+
+    A batch that several sources fed is not counted by any of them alone.
+    """
+    sources = progress.get("sources") or []
+    sink = str((progress.get("sink") or {}).get("description", ""))
+    rereads = not _ONCE.search(sink)
+    operators = progress.get("stateOperators") or []
+    limits = sum(str(o.get("operatorName", "")).lower().endswith("limit") for o in operators)
+    if len(sources) != 1:
+        return Witness(rereads=rereads, limits=limits)
+    (source,) = sources
+    given = source.get("numInputRows", progress.get("numInputRows"))
+    handed_out = None if given is None else int(given)
+    return Witness(handed_out, rows_between(source), rereads, limits=limits)
+
+
+def finite(values: Mapping[str, Any], name: str) -> float:
+    """A sum over no rows is null, and one that is no number says nothing."""
+    value = values.get(name)
+    number = 0.0 if value is None else float(value)
+    return number if math.isfinite(number) else 0.0
+
+
+def _bytes(value: Any) -> bytes | None:
+    """Spark's JSON has binary values in base 64."""
+    return base64.b64decode(value) if isinstance(value, str) else value
+
+
+def _counts_in(values: Mapping[str, Any]) -> dict[int, int]:
+    """Rows by class, or by heavy group."""
+    if "heavy" in values:
+        pairs = [by_name(g) for g in values["heavy"] or []]
+        return {int(g["item"]): int(g["count"]) for g in pairs if g["item"] is not None}
+    return {int(k.removeprefix("class_")): int(v) for k, v in values.items() if k.startswith("class_")}
+
+
+def sample_of(
+    progress: Mapping[str, Any], values: Mapping[str, Any], kept: int
+) -> tuple[LoadSample, dict[str, int], list[dict[str, Any]]]:
+    """The batch as a sample, the parts of its duration in milliseconds, and its offsets."""
+    started = datetime.fromisoformat(str(progress["timestamp"])).timestamp()
+    parts = {k: int(v) for k, v in progress["durationMs"].items()}
+    sources = progress.get("sources") or []
+    oldest = values.get("oldest")
+    sample = LoadSample(
+        batch_id=int(progress["batchId"]),
+        started_at=started,
+        duration_s=parts.get("triggerExecution", 0) / 1000.0,
+        arrived=int(values["arrived"]),
+        kept=kept,
+        oldest_arrival=None if oldest is None else int(oldest) / 1e6,
+        backlog=_backlog(sources),
+        stream=str(progress.get("id", "")),
+    )
+    offsets = [{k: s.get(k) for k in ("description", "startOffset", "endOffset")} for s in sources]
+    return sample, parts, offsets
+
+
+def _backlog(sources: list[Mapping[str, Any]]) -> int | None:
+    """Offsets that the sources have and did not hand out; None where none of them says."""
+    total: int | None = None
+    for source in sources:
+        latest, end = source.get("latestOffset"), source.get("endOffset")
+        if not (isinstance(latest, dict) and isinstance(end, dict)):
+            continue
+        for topic, partitions in latest.items():
+            if not isinstance(partitions, dict):
+                continue
+            taken = end.get(topic, {})
+            for partition, offset in partitions.items():
+                total = (total or 0) + max(0, int(offset) - int(taken.get(partition, 0)))
+    return total

@@ -1,0 +1,128 @@
+"""The plan of the batch that a task belongs to: found, or pinned on first use, in a Python worker."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark import TaskContext
+
+from headgate.core.plan import KEEP_ALL, Plan
+from headgate.errors import NamedTwice, OwnedElsewhere, ShapeChanged
+from headgate.store.gate_call import UNKNOWN_CALL, GateCall
+from headgate.store.lease import Holder, Watch
+from headgate.store.plans import PinnedPlan, PlanStore
+from headgate.store.shape_files import difference
+
+__all__ = ["TaskPlan", "batch_of_task"]
+
+#: What this worker process has seen of the drivers' heartbeats; another worker begins anew.
+_WATCH = Watch()
+
+
+_RUN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def batch_of_task() -> tuple[str, int] | None:
+    """The query and the micro-batch that this task works for; None outside a stream."""
+    context = TaskContext.get()
+    query = context.getLocalProperty("sql.streaming.queryId") if context else None
+    batch = context.getLocalProperty("streaming.sql.batchId") if context else None
+    return None if query is None or batch is None else (query, int(batch))
+
+
+def _run_of_task() -> str:
+    """The run of the query: Spark names the jobs of a stream by it, unless a person's code does."""
+    context = TaskContext.get()
+    group = context.getLocalProperty("spark.jobGroup.id") if context else None
+    return group if group is not None and _RUN.fullmatch(group) else ""
+
+
+@dataclass(frozen=True)
+class TaskPlan:
+    """Where a gate's plans are, and what holds when they cannot be had.
+
+    A lost folder never lets a query die. What does is a batch that would be judged by other means than
+    it began with (`ShapeChanged`), a second driver of one query (`OwnedElsewhere`), and a second gate of
+    the name in it (`NamedTwice`).
+    """
+
+    control: str
+    gate: str
+    shape: str
+    on_failure: str
+    floor: float
+    #: What to do with a batch that began under another shape: "refuse" or "accept".
+    on_reshape: str = "refuse"
+    #: The driver process that built the gate.
+    driver: Holder | None = None
+    call: GateCall = UNKNOWN_CALL
+
+    def of(self, query: str, batch: int) -> Plan:
+        """The plan of this batch, from now on and for every attempt."""
+        return self.pin(query, batch).plan
+
+    def pin(self, query: str, batch: int) -> PinnedPlan:
+        """The same, with why it is this batch's."""
+        store = PlanStore(Path(self.control), self.gate, query, watch=_WATCH)
+        me = None if self.driver is None else replace(self.driver, run=_run_of_task())
+        try:
+            found = store.pin(batch, self.fallback, self.shape, me, self.call)
+        except (OwnedElsewhere, NamedTwice):
+            raise
+        except Exception:  # whatever is wrong with the folder, the query goes on
+            return self._without_plan(store, batch)
+        return self._of_this_shape(found, query, batch)
+
+    def _without_plan(self, store: PlanStore, batch: int) -> PinnedPlan:
+        """The plan cannot be had; where a pin still can, a replay meets the same again."""
+        chosen = replace(self.fallback(), shape=self.shape)
+        try:
+            return store.pin_to(batch, chosen)
+        except Exception:
+            return chosen
+
+    def _of_this_shape(self, found: PinnedPlan, query: str, batch: int) -> PinnedPlan:
+        """The pin, unless this gate would judge the batch's rows by other means than it began with.
+
+        The identity, the seed and the predicates are compiled into the stream, so a worker cannot judge
+        with those of the pin; and to go on would keep other rows than the first attempt did.
+        """
+        plan = found.plan
+        if not (found.shape and self.shape) or found.shape == self.shape:
+            return found
+        if plan.keeps_everything or plan.keeps_nothing:
+            return found  # no shape can make a difference
+        other = difference(Path(self.control), self.gate, found.shape, self.shape)
+        if other is None:
+            return found
+        if self.on_reshape == "accept":
+            accepted = replace(found, shape=self.shape)
+            PlanStore(Path(self.control), self.gate, query).repin(batch, accepted)
+            return accepted
+        raise ShapeChanged(
+            f"gate {self.gate!r}: batch {batch} of query {query} began under another shape "
+            f"({found.shape}, now {self.shape}): {other}. Run again like this it would keep other rows "
+            "than before. Redeploy with the former identity, seed and keep until this batch is through "
+            'and change them then; or give on_reshape="accept" to have the batch judged and recorded '
+            "anew, if nothing of its first attempt has reached the sink"
+        )
+
+    def fallback(self) -> PinnedPlan:
+        """What holds when the plan cannot be had."""
+        if self.on_failure == "closed":
+            return PinnedPlan(Plan(self._floor()), "fail-closed")
+        return PinnedPlan(KEEP_ALL, "fail-open")
+
+    def _floor(self) -> float:
+        """The floor that people set, if the folder can be read; else the one given at the call.
+
+        Only a failure reads the settings: a batch whose plan is there has no need of them.
+        """
+        try:
+            from headgate.store.settings_file import SettingsFile
+
+            return SettingsFile(Path(self.control), self.gate).effective().floor
+        except Exception:
+            return self.floor

@@ -1,0 +1,175 @@
+"""The strata of a concept-driven gate as Spark sees them: which one a row is in, and how it is drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.types import ArrayType, NumericType, StructType
+
+from headgate.errors import BadArgument
+from headgate.policies.by_group.accuracy import Accuracy
+from headgate.policies.by_group.key_filter import BITS
+from headgate.policies.by_group.policy import ConceptDriven
+from headgate.spark.gate.identity import group_key, require_columns, require_timestamp, row_hash
+from headgate.spark.groups.task import RETURNS, Known, Pinned, Sampling, weigher
+
+__all__ = ["CELL", "DRAWN", "CellShape"]
+
+#: Scratch columns: a row's stratum, and its weight with what its task reports.
+CELL = "_headgate_cell"
+DRAWN = "_headgate_drawn"
+_CELL_SEED = 0x63656C6C
+
+
+@dataclass(frozen=True)
+class CellShape:
+    """What decides a row's fate besides its plan and its batch; kept with the gate's shape."""
+
+    by: tuple[str, ...]
+    rule: str
+    least: int
+    overflow: str
+    draw: str = "fixed"
+    time: str | None = None
+    pane_us: int = 0
+    window_us: int = 0
+    value: str | None = None
+    #: of, within, confidence, least_rows
+    accuracy: tuple[str, float, float, int] | None = None
+    #: Whether groups that the other stream of a join does not have keep the least.
+    meeting: bool = False
+    #: Partitions over which groups are brought together; 0: rows are counted where they are.
+    partitions: int = 0
+    #: Whether a batch frame was drawn from in two passes (`headgate.spark.groups.two_passes`).
+    passes: bool = False
+    #: Whether there is no control folder, and so no level: each task finds one for its own rows.
+    alone: bool = False
+
+    @classmethod
+    def of(cls, policy: ConceptDriven, partitions: int, passes: bool, alone: bool) -> CellShape:
+        """The shape that a policy asks for."""
+        wish = policy.accuracy
+        return cls(
+            by=tuple(policy.by),
+            rule=policy.rule().name,
+            least=policy.least,
+            overflow=policy.overflow,
+            draw=policy.draw,
+            time=policy.time,
+            pane_us=policy.pane_us,
+            window_us=0 if policy.window is None else round(policy.window_s * 1e6),
+            value=policy.value if wish is None else wish.of,
+            accuracy=None if wish is None else (wish.of, wish.within, wish.confidence, wish.least_rows),
+            meeting=policy.meets is not None,
+            partitions=partitions if policy.counts == "batch" and not (passes or alone) else 0,
+            passes=passes,
+            alone=alone,
+        )
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> CellShape:
+        """What `dataclasses.asdict` gave."""
+        wish = value["accuracy"]
+        fixed = {"by": tuple(value["by"]), "accuracy": None if wish is None else tuple(wish)}
+        return cls(**{**value, **fixed})
+
+    def check(self, frame: DataFrame) -> None:
+        """Refuse columns that are not there or cannot serve."""
+        group_key(frame, self.by)
+        if self.time is not None:
+            require_timestamp(frame, self.time, "time")
+        if self.value is not None:
+            argument = "value" if self.accuracy is None else "accuracy.of"
+            (kind,) = require_columns(frame, [self.value], argument)
+            if not isinstance(kind, NumericType):
+                raise BadArgument(
+                    f"{argument}={self.value!r} is a {kind.simpleString()}, not a number: a mean and "
+                    "its error need a numeric column"
+                )
+
+    def key(self, frame: DataFrame) -> Column:
+        """The key of a row's stratum: its group and its pane.
+
+        Spark's hash passes over nulls, so with several columns it also gets which of them are null.
+        """
+        kinds = require_columns(frame, self.by, "by")
+        if any(isinstance(kind, ArrayType | StructType) for kind in kinds):
+            whole = F.struct(*[F.col(name).alias(f"c{i}") for i, name in enumerate(self.by)])
+            parts = [F.to_json(whole, {"ignoreNullFields": "false"})]
+        else:
+            parts = [F.col(name) for name in self.by]
+            parts += [F.col(name).isNull() for name in self.by] if len(self.by) > 1 else []
+        if self.pane_us:
+            parts.append(self.pane())
+        return F.xxhash64(F.lit(_CELL_SEED), *parts)
+
+    def pane(self) -> Column:
+        """The start of a row's pane; a row without a time is in one of its own."""
+        return self.micros() - F.pmod(self.micros(), F.lit(self.pane_us))
+
+    def label(self) -> Column:
+        """A row's group as people read it."""
+        parts = [F.coalesce(F.col(name).cast("string"), F.lit("null")) for name in self.by]
+        return F.concat_ws(" | ", *parts)
+
+    def bit(self) -> Column:
+        """The number of a row's group in a `KeyFilter`; of equal values in both streams' types."""
+        known = F.lit(True)
+        for name in self.by:
+            known &= F.col(name).isNotNull()
+        texts = [F.col(name).cast("string") for name in self.by]
+        bit = F.pmod(F.xxhash64(F.lit(_CELL_SEED), *texts), F.lit(BITS))
+        return F.when(known, bit).otherwise(F.lit(-1))
+
+    def seen(self) -> list[Column]:
+        """What must be known of a batch: how far its time is, and in front of a join its groups."""
+        if not self.meeting:
+            return [F.max(self.micros()).alias("latest")] if self.accuracy and self.pane_us else []
+        return [
+            F.call_function("bitmap_construct_agg", F.nullif(self.bit(), F.lit(-1))).alias("present"),
+            F.max(self.micros()).alias("latest"),
+        ]
+
+    def micros(self) -> Column:
+        """A row's event time in microseconds."""
+        assert self.time is not None
+        return F.unix_micros(F.col(self.time))
+
+    def sampling(self, seed: int) -> Sampling:
+        """What the workers need to know."""
+        return Sampling(
+            rule=self.rule,
+            least=self.least,
+            overflow=self.overflow,
+            draw=self.draw,
+            seed=seed,
+            valued=self.value is not None,
+            accuracy=None if self.accuracy is None else Accuracy(*self.accuracy),
+            pane_us=self.pane_us,
+            window_us=self.window_us,
+            meeting=self.meeting,
+            alone=self.alone,
+        )
+
+    def drawn(
+        self, frame: DataFrame, identity: tuple[str, ...], seed: int, plans: Known | Pinned
+    ) -> DataFrame:
+        """The frame with `DRAWN`: each row's weight (0: shed) and, on some rows, a task's report."""
+        sampling = self.sampling(seed)
+        hashed = row_hash(frame, identity, seed)
+        frame = frame.withColumn(CELL, self.key(frame))
+        if self.partitions:
+            frame = frame.repartition(self.partitions, CELL)
+        inputs = [F.col(CELL), hashed]
+        if sampling.valued:
+            assert self.value is not None
+            inputs.append(F.col(self.value).cast("double"))
+        if sampling.meeting:
+            inputs.append(self.bit())
+        # Not deterministic to Spark: else it may push the filter below and call the function twice.
+        weigh = arrow_udf(weigher(sampling, plans), RETURNS)  # type: ignore[call-overload]
+        return frame.withColumn(DRAWN, weigh.asNondeterministic()(*inputs)).drop(CELL)

@@ -1,0 +1,1 @@
+"""`hg.guard` on Spark: the call, the task in a worker, the run on the driver."""

@@ -1,0 +1,333 @@
+"""`guard`: an expensive function with its own shedder, which holds its queueing latency."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headgate.core.settings import RETENTION_S, retention_s
+from headgate.durations import Duration, seconds
+from headgate.errors import BadArgument, WorkerError
+from headgate.guards.inline_policy import InlinePolicy
+from headgate.guards.price_shedder import PriceShedding
+from headgate.guards.published.settings import LasSettings
+from headgate.guards.targets import LatencyTarget
+from headgate.spark.session import session_of  # first: it says which extra is missing
+
+# isort: split
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ByteType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from headgate.spark.gate.identity import require_own_column, require_timestamp, seed_of
+from headgate.spark.gate.predicates import require_predicate
+from headgate.spark.gate.shape import WEIGHT, quoted, quoted_name
+from headgate.spark.gate.weights import GATES, gates_of
+from headgate.spark.guard.memory import GuardMemory
+from headgate.spark.guard.meter import before_guard, behind_guard, guard_metric_names
+from headgate.spark.guard.output import COST, ERROR, OUTCOME, QUEUE, ROWS
+from headgate.spark.guard.run import GuardSpec
+from headgate.spark.guard.task import GuardTask
+from headgate.spark.loop.loop import ControlLoop
+from headgate.spark.worker_errors import said_by_spark
+from headgate.store.folder import check_gate_name, claim_json, open_control_folder, unclaim
+from headgate.store.guards import declare_guard
+from headgate.store.lease import this_process
+
+__all__ = ["guard"]
+
+_PROTECTED = "_headgate_protected"
+_ON_ERROR = ("fail", "dead-letter", "keep")
+_FORMS = ("row", "pandas", "arrow")
+
+
+def guard(
+    frame: DataFrame,
+    function: Callable[[Any], Any],
+    *,
+    schema: str | StructType,
+    key: str | Sequence[str],
+    target: LatencyTarget,
+    arrival: str | None = None,
+    policy: str | float | PriceShedding | LasSettings = "balanced",
+    form: str = "row",
+    chunk: int = 64,
+    name: str | None = None,
+    control: str | os.PathLike[str] | None = None,
+    keep: str | None = None,
+    on_error: str = "fail",
+    dead_letters: str | os.PathLike[str] | None = None,
+    trigger: Duration | None = None,
+    retention: Duration = RETENTION_S,
+    seed: int | None = None,
+) -> DataFrame:
+    """The function's results for the rows that it has time for; the others are dropped and counted.
+
+    What:
+        function: takes a `Row` and returns a dict, a tuple or a `Row` with the columns of `schema`; or,
+            with ``form="pandas"`` or ``"arrow"``, takes some rows as a DataFrame or a record batch and
+            returns one row for each. `chunk` is the most rows of a call.
+        schema: what the function returns, as a DDL string or a `StructType`.
+        key: the column, or columns, that tell what a row will cost.
+        arrival: the timestamp column from which a row waits; on a batch DataFrame it may be left out,
+            and rows wait from the start of their task.
+
+    How much:
+        target: ``hg.average("1 second")``, ``hg.absolute(...)`` or ``hg.sliding(...)``: the queueing
+            latency, from a row's arrival to the start of its execution. In a micro-batch engine an
+            average below about one trigger interval cannot be had; give `trigger`, and such a target
+            is refused here.
+        policy: which rows: ``"balanced"``, a price that drops dear rows first; or ``"hard"``,
+            ``"soft"``, ``"las"``, ``"straw-man"``, ``"full-knowledge"``, ``"none"``, a share to drop.
+        keep: an SQL predicate; such rows are not dropped.
+
+    How:
+        control: a folder that the driver and all executors share: what workers learn, the ledger.
+            Without it each worker process remembers for itself, and there is no ledger.
+        on_error: when the function raises: ``"fail"`` the query, ``"dead-letter"`` sets the row aside
+            in a file of the folder `dead_letters` (by default in the control folder), ``"keep"``
+            passes it on with null results and its error in ``_error``.
+        retention: how long the ledger keeps records; by default 7 days.
+
+    The result has the function's columns, and ``_queue_ms`` (how long the row waited), ``_cost_ms``
+    (how long it took) and ``_weight`` (how many rows it stands for). Decisions follow the clock, so a
+    batch that Spark runs again may keep other rows.
+    """
+    name = _name_of(function) if name is None else name
+    check_gate_name(name)
+    spark = session_of(frame)
+    _check_choices(on_error, form, chunk)
+    gates = gates_of(frame)
+    if name in gates:
+        raise BadArgument(f"guard {name!r} is already in this query: give each one its own name")
+    if not (hasattr(target, "build") and hasattr(target, "tau_s")):
+        raise BadArgument(
+            f"target={target!r}: give hg.average('1 second'), hg.absolute(...) or hg.sliding(...)"
+        )
+    _check_reachable(target, trigger)
+    built = _Guard(
+        name=name,
+        policy=InlinePolicy(policy, target),
+        results=_result_schema(spark, schema),
+        keys=_columns(frame, key),
+        control=None if control is None else open_control_folder(control),
+        retention_s=retention_s(retention),
+    )
+    if arrival is None and frame.isStreaming:
+        raise BadArgument(
+            "arrival=None: a stream's rows wait from their arrival; name the timestamp column that says "
+            "when a row arrived (timestamp of a Kafka or rate source)"
+        )
+    if arrival is not None:
+        require_own_column(frame, arrival, "arrival")
+        require_timestamp(frame, quoted_name(arrival), "arrival")
+    if keep is not None:
+        require_predicate(frame, keep)
+    columns = [*frame.columns, *([] if keep is None else [_PROTECTED])]
+    letters = built.letters(on_error, dead_letters)
+    output = built.output(on_error)
+    task = GuardTask(
+        name=name,
+        function=function,
+        form=form,
+        columns=tuple(columns),
+        inputs=tuple(frame.columns),
+        keys=built.keys,
+        arrival=arrival,
+        protected=None if keep is None else _PROTECTED,
+        weights=WEIGHT if WEIGHT in frame.columns else None,
+        output=to_arrow_schema(output, timezone="UTC"),
+        policy=built.policy,
+        control=None if built.control is None else str(built.control),
+        on_error=on_error,
+        dead_letters=None if letters is None else str(letters),
+        chunk=chunk,
+        seed=seed_of(name) if seed is None else seed,
+        driver=this_process(),
+        streaming=frame.isStreaming,
+        call=uuid.uuid4().hex,
+    )
+    if built.control is not None:
+        built.declare()
+    built.trial(spark, task, letters)
+    if built.control is not None:
+        built.prepare(spark, frame)
+    if keep is not None:
+        frame = frame.withColumn(_PROTECTED, F.coalesce(F.expr(keep), F.lit(False)))
+    arrived, guarded = guard_metric_names(name)
+    if frame.isStreaming and built.control is not None:
+        frame = frame.observe(arrived, *before_guard(arrival))
+    # Spark's own mapInArrow takes no names with dots; the worker gives the columns their names back.
+    done = frame.toDF(*[f"c{i}" for i in range(len(columns))]).mapInArrow(task, output)
+    if frame.isStreaming and built.control is not None:
+        done = done.observe(guarded, *behind_guard())
+    kept = done.where(F.col(OUTCOME) <= 1)
+    weight = F.col(WEIGHT).alias(WEIGHT, metadata={GATES: [*gates, name]})
+    plain = [c for c in kept.columns if c not in (OUTCOME, ROWS, WEIGHT)]
+    return kept.select(*[quoted(c) for c in plain], weight)
+
+
+@dataclass(frozen=True)
+class _Guard:
+    """What a guard's call has checked."""
+
+    name: str
+    policy: InlinePolicy
+    results: StructType
+    keys: tuple[str, ...]
+    control: Path | None
+    retention_s: float = RETENTION_S
+
+    def output(self, on_error: str) -> StructType:
+        """The function's columns and the guard's; all nullable, because dropped rows are counted."""
+        own = [(QUEUE, DoubleType()), (COST, DoubleType()), (WEIGHT, DoubleType())]
+        if on_error == "keep":
+            own.append((ERROR, StringType()))  # type: ignore[arg-type]
+        own += [(OUTCOME, ByteType()), (ROWS, LongType())]  # type: ignore[list-item]
+        taken = {n for n, _ in own} & set(self.results.names)
+        if taken:
+            raise BadArgument(
+                f"schema= has the columns {sorted(taken)}, which a guard adds itself: rename them"
+            )
+        fields = [StructField(f.name, f.dataType, True) for f in self.results.fields]
+        return StructType([*fields, *(StructField(n, kind, True) for n, kind in own)])
+
+    def letters(self, on_error: str, folder: str | os.PathLike[str] | None) -> Path | None:
+        """Where rows go that the function failed on."""
+        if on_error != "dead-letter":
+            if folder is not None:
+                raise BadArgument(f'dead_letters={os.fspath(folder)!r} needs on_error="dead-letter"')
+            return None
+        if folder is not None:
+            return open_control_folder(folder)
+        if self.control is None:
+            raise BadArgument(
+                'on_error="dead-letter" needs dead_letters=, a folder that all executors share, or '
+                "control="
+            )
+        return self.control / "gates" / self.name / "dead-letters"
+
+    def trial(self, spark: SparkSession, task: GuardTask, letters: Path | None) -> None:
+        """Can a Python worker import Headgate, unpickle the function, and write where it must?"""
+        folders = [str(f) for f in (self.control, letters) if f is not None]
+
+        def check(batches: Any) -> Any:
+            yield from batches
+            for folder in folders:
+                path = Path(folder) / f".trial-{uuid.uuid4().hex}"
+                claim_json(path, task.name)
+                unclaim(path)
+
+        try:
+            spark.range(1).repartition(1).mapInArrow(check, "id bigint").collect()
+        except Exception as error:  # cloudpickle raises what it likes
+            said = said_by_spark(error)
+            if said is None:
+                raise BadArgument(
+                    f"guard {self.name!r}: the function cannot be sent to Spark's workers "
+                    f"({type(error).__name__}: {error}): open connections and models inside it, on "
+                    "first use"
+                ) from error
+            raise WorkerError(
+                f"guard {self.name!r}: a Python worker of Spark cannot run it. Headgate (with numpy and "
+                "pyarrow) must be installed for the workers' Python (PYSPARK_PYTHON), and the folders "
+                f"{folders} must be there on every executor. Spark said: {said}"
+            ) from error
+
+    def declare(self) -> None:
+        """Say in the control folder what this is."""
+        assert self.control is not None
+        target = self.policy.target
+        declare_guard(
+            self.control,
+            self.name,
+            policy=self.policy.name,
+            target=_in_words(target),
+            target_s=target.tau_s,
+            retention_s=self.retention_s,
+        )
+
+    def prepare(self, spark: SparkSession, frame: DataFrame) -> None:
+        """Take up what was learned before, and have the loop keep the books."""
+        assert self.control is not None
+        GuardMemory(self.control, self.name, self.policy).merge()
+        if frame.isStreaming:
+            ControlLoop.of(spark).register(
+                GuardSpec(self.name, self.control, self.policy, self.retention_s)
+            )
+
+
+def _in_words(target: LatencyTarget) -> str:
+    """``AverageLatency(1.0)`` is "average 1 s"."""
+    kind = type(target).__name__.removesuffix("Latency").removesuffix("Average") or "Average"
+    return f"{kind.lower()} {target.tau_s:g} s"
+
+
+def _name_of(function: Callable[[Any], Any]) -> str:
+    name = str(getattr(function, "__name__", ""))
+    if not name or name == "<lambda>":
+        raise BadArgument("name=: give the guard a name; the function has none to borrow")
+    return name.lstrip("_")[:64]
+
+
+def _check_choices(on_error: str, form: str, chunk: int) -> None:
+    if on_error not in _ON_ERROR:
+        raise BadArgument(f"on_error={on_error!r}: one of {', '.join(map(repr, _ON_ERROR))}")
+    if form not in _FORMS:
+        raise BadArgument(f"form={form!r}: one of {', '.join(map(repr, _FORMS))}")
+    if isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 1:
+        raise BadArgument(f"chunk={chunk!r}: give the most rows of one call, 1 or more")
+
+
+def _check_reachable(target: LatencyTarget, trigger: Duration | None) -> None:
+    """A row waits half an interval for its batch, and half a batch for its turn."""
+    if trigger is None:
+        return
+    interval = seconds(trigger, "trigger")
+    if target.tau_s < interval:
+        raise BadArgument(
+            f"target of {target.tau_s:g} s with trigger={trigger!r}: with batches every {interval:g} s "
+            f"rows wait about that long, whatever is dropped; give a target of {interval:g} s or more, "
+            "or a shorter trigger"
+        )
+
+
+def _result_schema(spark: SparkSession, schema: str | StructType) -> StructType:
+    if isinstance(schema, StructType):
+        found = schema
+    else:
+        try:
+            parsed = StructType.fromDDL(schema)
+        except (ParseException, AnalysisException, PySparkException, ValueError) as error:
+            raise BadArgument(
+                f"schema={schema!r} is no schema: write names and types, such as 'id bigint, score "
+                f"double' ({str(error).strip().splitlines()[0]})"
+            ) from error
+        if not isinstance(parsed, StructType):
+            raise BadArgument(f"schema={schema!r} is no list of columns: write 'score double'")
+        found = parsed
+    if not found.fields:
+        raise BadArgument("schema= has no columns: say what the function returns")
+    return found
+
+
+def _columns(frame: DataFrame, key: str | Sequence[str]) -> tuple[str, ...]:
+    names = (key,) if isinstance(key, str) else tuple(key)
+    if not names:
+        raise BadArgument("key=(): give at least one column that tells what a row will cost")
+    for name in names:
+        require_own_column(frame, name, "key")
+    return names

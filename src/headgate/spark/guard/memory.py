@@ -1,0 +1,186 @@
+"""What guards have learned, in the control folder: merged costs, lessons to merge, each queue's state.
+
+Workers come and go, and a partition moves between them; so nothing is kept in a worker. A task reads
+the merged costs and the lessons that are not merged yet, and leaves its own lesson behind. The driver
+merges lessons into the costs as batches end. Whatever is missing or damaged is learned again: memory
+makes a guard better, and is never needed for it to be right.
+
+::
+
+    <control>/gates/<guard>/
+      costs.json                               merged costs, up to which batch of which query
+      lessons/<query>/<batch>-<partition>.json  what one task learned
+      queries/<query>/queues/<partition>.json   a queue's own state: its average, its price
+      queries/<query>/warm.json                 the run whose first batches are over
+      queries/<query>/pins/<batch>.json         the batch has begun
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from headgate.core.plan import KEEP_ALL
+from headgate.errors import BadArgument, SnapshotError
+from headgate.guards.inline import Lesson
+from headgate.guards.inline_policy import InlinePolicy
+from headgate.sketches.aged_sketch import AgedSketch
+from headgate.sketches.cost_sketch import CostSketch
+from headgate.sketches.cost_table import CostTable
+from headgate.store.folder import read_json, write_json
+from headgate.store.lease import Holder
+from headgate.store.plans import PinnedPlan, PlanStore
+
+__all__ = ["GuardMemory"]
+
+log = logging.getLogger("headgate")
+
+_VERSION = 1
+#: Lessons of one query that lie unmerged at most, if the driver's loop is gone.
+_MOST_LESSONS = 64
+
+
+class GuardMemory:
+    """The memory of one guard."""
+
+    def __init__(self, control: Path, guard: str, policy: InlinePolicy) -> None:
+        self._control, self._guard = control, guard
+        self._folder = control / "gates" / guard
+        self._policy = policy
+
+    # A task.
+
+    def costs(self, query: str, batch: int) -> CostTable | AgedSketch:
+        """All that is known of costs before this batch."""
+        costs, through = self._merged()
+        for number, path in self._lessons(query):
+            if through.get(query, -1) < number < batch:
+                self._learn(costs, path)
+        return costs
+
+    def warm_run(self, query: str) -> str | None:
+        """The query's run whose first batches are over, as the driver last noted."""
+        value = self._read(self._folder / "queries" / query / "warm.json")
+        return value.get("run") if value else None
+
+    def mark_begun(self, query: str, batch: int, driver: Holder | None = None) -> None:
+        """Leave word that the batch began, for an audit that finds no record of it.
+
+        Raises `OwnedElsewhere` where another driver that lives has the guard in this query.
+        """
+        store = PlanStore(self._control, self._guard, query)
+        if driver is not None:
+            store.lease.claim(driver, f"guard {self._guard!r} of query {query}")
+        store.pin_to(batch, PinnedPlan(KEEP_ALL, "guard"))
+
+    def leave_lesson(self, query: str, batch: int, partition: int, lessons: Iterable[Lesson]) -> None:
+        """What a task has learned; a task that runs again replaces it."""
+        rows = [[str(key), runs, mean] for key, runs, mean in lessons]
+        if rows:
+            path = self._folder / "lessons" / query / f"{batch:012d}-{partition}.json"
+            write_json(path, {"v": _VERSION, "lessons": rows}, lasting=False)
+        mine = [p for _, p in self._lessons(query) if p.stem.endswith(f"-{partition}")]
+        for old in mine[:-_MOST_LESSONS]:
+            old.unlink(missing_ok=True)
+
+    def queue(self, query: str, partition: int) -> dict[str, Any] | None:
+        """What one queue remembers."""
+        value = self._read(self._queue_path(query, partition))
+        if value is None or value.get("v") != _VERSION or value.get("policy") != repr(self._policy):
+            return None  # another target or policy: what it remembers means something else
+        state = value.get("state")
+        return state if isinstance(state, dict) else None
+
+    def keep_queue(self, query: str, partition: int, state: dict[str, Any]) -> None:
+        """Remember it."""
+        value = {"v": _VERSION, "policy": repr(self._policy), "state": state}
+        write_json(self._queue_path(query, partition), value, lasting=False)
+
+    # The driver.
+
+    def merge(self, query: str | None = None, through: int | None = None) -> int:
+        """Merge lessons, of one query up to a batch or all there are; how many there were."""
+        costs, merged = self._merged()
+        done: list[Path] = []
+        for one in self._queries() if query is None else [query]:
+            lessons = [(n, p) for n, p in self._lessons(one) if through is None or n <= through]
+            for number, path in lessons:
+                if number > merged.get(one, -1):
+                    self._learn(costs, path)
+            if lessons:
+                merged[one] = max(merged.get(one, -1), lessons[-1][0])
+                done += [path for _, path in lessons]
+        if done:
+            self._write(costs, merged)
+            for path in done:
+                path.unlink(missing_ok=True)
+        return len(done)
+
+    def note_warm(self, query: str, run: str) -> None:
+        """The first batches of this run are over."""
+        write_json(self._folder / "queries" / query / "warm.json", {"run": run})
+
+    # Files.
+
+    def _knows(self, query: str) -> bool:
+        """Whether anything of the query is there: one that ended long ago is forgotten here, too."""
+        folders = (self._folder / "queries" / query, self._folder / "lessons" / query)
+        return any(folder.is_dir() for folder in folders)
+
+    def _queue_path(self, query: str, partition: int) -> Path:
+        return self._folder / "queries" / query / "queues" / f"{partition}.json"
+
+    def _queries(self) -> list[str]:
+        folder = self._folder / "lessons"
+        return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+
+    def _lessons(self, query: str) -> list[tuple[int, Path]]:
+        folder = self._folder / "lessons" / query
+        paths = sorted(folder.glob("[0-9]*-[0-9]*.json")) if folder.is_dir() else []
+        return [(int(p.stem.split("-")[0]), p) for p in paths]
+
+    @staticmethod
+    def _read(path: Path) -> dict[str, Any] | None:
+        with contextlib.suppress(OSError, ValueError):
+            value = read_json(path)
+            return value if isinstance(value, dict) else None
+        return None
+
+    def _learn(self, costs: CostTable | AgedSketch, path: Path) -> None:
+        value = self._read(path)
+        if value is None or value.get("v") != _VERSION:
+            return
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            for key, runs, mean in value["lessons"]:
+                costs.learn(int(key), float(mean), int(runs))
+
+    def _merged(self) -> tuple[CostTable | AgedSketch, dict[str, int]]:
+        costs = self._policy.costs()
+        value = self._read(self._folder / "costs.json") or {}
+        if value.get("v") != _VERSION:
+            return costs, {}
+        try:
+            data = base64.b64decode(value["costs"])
+            if isinstance(costs, AgedSketch):
+                costs.merge(CostSketch.from_bytes(data))
+                costs.learnt = int(value["learnt"])
+            else:
+                costs = CostTable.from_bytes(data)
+            through = {query: int(batch) for query, batch in value["through"].items()}
+        except (SnapshotError, BadArgument, ValueError, KeyError, AttributeError, TypeError) as error:
+            log.warning("what a guard had learned cannot be used, and is learned again: %s", error)
+            return self._policy.costs(), {}
+        return costs, through
+
+    def _write(self, costs: CostTable | AgedSketch, through: dict[str, int]) -> None:
+        value = {
+            "v": _VERSION,
+            "costs": base64.b64encode(costs.to_bytes()).decode(),
+            "learnt": costs.learnt if isinstance(costs, AgedSketch) else 0,
+            "through": {q: b for q, b in through.items() if self._knows(q)},
+        }
+        write_json(self._folder / "costs.json", value)

@@ -1,0 +1,94 @@
+"""What a guard measures, as native aggregates; and how it is read back from Spark's progress."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from headgate.core.load import LoadSample
+from headgate.spark.gate.meter import PREFIX, by_name, sample_of
+from headgate.spark.gate.shape import quoted
+from headgate.spark.guard.output import COST, OUTCOME, OUTCOMES, QUEUE, ROWS
+
+__all__ = ["GuardReport", "before_guard", "behind_guard", "guard_metric_names", "guard_reports_in"]
+
+
+@dataclass(frozen=True)
+class GuardReport:
+    """What Spark reported of one batch at one guard."""
+
+    query: str
+    run: str
+    sample: LoadSample
+    #: Rows by what became of them: kept, failed, and each reason for a drop.
+    outcomes: Mapping[str, int]
+    #: Milliseconds: the mean and the longest wait, and the mean cost, of the rows executed.
+    queue_ms: float = 0.0
+    longest_queue_ms: float = 0.0
+    cost_ms: float = 0.0
+    parts_ms: Mapping[str, int] = field(default_factory=dict)
+    offsets: list[dict[str, Any]] = field(default_factory=list)
+
+
+def guard_metric_names(guard: str) -> tuple[str, str]:
+    """The names under which Spark reports what is in front of the guard, and behind it."""
+    return f"{PREFIX}{guard}.arrived", f"{PREFIX}{guard}.guarded"
+
+
+def before_guard(arrival: str | None) -> list[Column]:
+    """Counted in front of the worker: rows, and the oldest arrival."""
+    columns = [F.count(F.lit(1)).alias("arrived")]
+    if arrival is not None:
+        columns.append(F.unix_micros(F.min(quoted(arrival))).alias("oldest"))
+    return columns
+
+
+def behind_guard() -> list[Column]:
+    """Counted behind the worker, before dropped rows are taken out."""
+    outcome = F.col(OUTCOME)
+    columns = [
+        F.coalesce(F.sum(F.when(outcome == number, F.col(ROWS))), F.lit(0)).alias(name)
+        for number, name in enumerate(OUTCOMES)
+    ]
+    columns += [
+        F.avg(QUEUE).alias("queue_ms"),
+        F.max(QUEUE).alias("longest_queue_ms"),
+        F.avg(COST).alias("cost_ms"),
+    ]
+    return columns
+
+
+def guard_reports_in(progress: Mapping[str, Any]) -> dict[str, GuardReport]:
+    """The report of every guard in one progress event, by name."""
+    metrics: Mapping[str, Any] = progress.get("observedMetrics") or {}
+    found: dict[str, GuardReport] = {}
+    for name, values in metrics.items():
+        if not (name.startswith(PREFIX) and name.endswith(".arrived")) or not values:
+            continue
+        guard = name[len(PREFIX) : -len(".arrived")]
+        behind = metrics.get(f"{PREFIX}{guard}.guarded")
+        if behind:
+            found[guard] = _report(progress, by_name(values), by_name(behind))
+    return found
+
+
+def _report(
+    progress: Mapping[str, Any], values: Mapping[str, Any], behind: Mapping[str, Any]
+) -> GuardReport:
+    outcomes = {name: int(behind[name]) for name in OUTCOMES}
+    sample, parts, offsets = sample_of(progress, values, kept=outcomes["kept"] + outcomes["failed"])
+    return GuardReport(
+        query=str(progress["id"]),
+        run=str(progress["runId"]),
+        sample=sample,
+        outcomes=outcomes,
+        queue_ms=float(behind["queue_ms"] or 0.0),
+        longest_queue_ms=float(behind["longest_queue_ms"] or 0.0),
+        cost_ms=float(behind["cost_ms"] or 0.0),
+        parts_ms=parts,
+        offsets=offsets,
+    )

@@ -1,0 +1,272 @@
+"""A block of a join in a Python worker: one side's rows of one basic window, as Arrow and as arrays.
+
+Blocks are read from Spark's state as payloads (`join_pack.packed`). Parsing one costs more than
+comparing a few rows with it, and a worker process serves the same partitions batch after batch; so the
+process remembers blocks by the digest of their payload. What it remembers is never the truth, only a
+way round reading it: the state's index says which blocks there are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headgate.joins.conditions import Condition, Equal, InnerProduct, Predicate
+from headgate.joins.item_counts import ItemCounts
+from headgate.joins.rows import KeyRows, PlainRows, Rows, SetRows, VectorRows, WeightedRows
+from headgate.joins.worth import Worths
+from headgate.spark.join.pack import HASH, KEY, KIND, OWN, TIME, VALUE, as_one, packed, unpacked
+
+__all__ = [
+    "Block",
+    "Summary",
+    "block_of",
+    "joined_batches",
+    "listed_batches",
+    "remembered",
+    "rows_of",
+    "summary_of",
+]
+
+#: Neighbouring basic windows share a block up to so many rows, since a call costs more than comparing
+#: these; and a block has at most so many, so that what is chosen can be chosen finely.
+SMALL, FULL = 256, 16_384
+#: Bytes that a worker process remembers, and what a block takes for each byte of its payload: its
+#: columns, its arrays, and an index.
+_REMEMBERED, _UNPACKED = 512 << 20, 4
+
+
+def rows_of(condition: Condition, batch: pa.RecordBatch) -> Rows:
+    """The arrays that the condition's kernel reads."""
+    names = batch.schema.names
+    time = batch.column(TIME).to_numpy()
+    value = _finite(batch.column(VALUE).to_numpy()) if VALUE in names else None
+    kind = batch.column(KIND).to_numpy() if KIND in names else None
+    if isinstance(condition, Predicate):
+        return PlainRows.of(time, value, kind)
+    key = batch.column(KEY)
+    if isinstance(condition, Equal):
+        return KeyRows.of(time, key.to_numpy(), value, kind)
+    offsets, flat = _lists(key)
+    if not isinstance(condition, InnerProduct):
+        return SetRows.of(time, offsets, flat.to_numpy(), value, kind)
+    if pa.types.is_struct(flat.type):
+        items, weights = flat.field("item").to_numpy(), flat.field("weight")
+        weights = _finite(weights.to_numpy(zero_copy_only=False))
+        return WeightedRows.of(time, offsets, items, weights, value, kind)
+    return VectorRows.of(
+        time, _dense(offsets, _finite(flat.to_numpy(zero_copy_only=False))), value, kind
+    )
+
+
+def _finite(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Nulls, NaN and infinities count as 0: a match that they decide would mean nothing."""
+    return np.asarray(np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0))
+
+
+def _lists(lists: pa.ListArray) -> tuple[npt.NDArray[np.int32], pa.Array]:
+    """Offsets and values of a column of lists; null items of sets are left out."""
+    offsets = lists.offsets.to_numpy()
+    first = int(offsets[0])
+    flat = lists.values.slice(first, int(offsets[-1]) - first)
+    offsets = offsets - first
+    if flat.null_count and pa.types.is_int64(flat.type):
+        here = flat.is_valid().to_numpy(zero_copy_only=False)
+        offsets = np.concatenate(([0], np.cumsum(here)))[offsets].astype(np.int32)
+        flat = flat.drop_null()
+    return offsets, flat
+
+
+def _dense(offsets: np.ndarray, flat: np.ndarray) -> np.ndarray:
+    """Vectors side by side; a shorter one has zeros behind it, which change no inner product."""
+    sizes = np.diff(offsets)
+    width = int(sizes.max(initial=0))
+    if len(sizes) and int(sizes.min()) == width:
+        return flat.reshape(len(sizes), width)
+    dense = np.zeros((len(sizes), width), np.float32)
+    rows = np.repeat(np.arange(len(sizes)), sizes)
+    dense[rows, np.arange(len(flat)) - np.repeat(offsets[:-1], sizes)] = flat
+    return dense
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the choice of comparisons reads of a block; small, so that blocks not chosen stay unread."""
+
+    counts: ItemCounts | None
+    worths: Worths | None
+
+    def to_bytes(self) -> bytes:
+        """As the state keeps it."""
+        parts = [b"" if part is None else part.to_bytes() for part in (self.counts, self.worths)]
+        return b"".join(len(part).to_bytes(4, "little") + part for part in parts)
+
+    @classmethod
+    def from_bytes(cls, value: bytes) -> Summary:
+        """What `to_bytes` wrote."""
+        size = int.from_bytes(value[:4], "little")
+        counts, rest = value[4 : 4 + size], value[4 + size + 4 :]
+        return cls(
+            ItemCounts.from_bytes(counts) if counts else None, Worths.from_bytes(rest) if rest else None
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Rows of one side and one basic window."""
+
+    side: int
+    bucket: int
+    batch: pa.RecordBatch
+    condition: Condition
+
+    @cached_property
+    def rows(self) -> Rows:
+        """As arrays."""
+        return rows_of(self.condition, self.batch)
+
+    @cached_property
+    def payload(self) -> bytes:
+        """As the state keeps it."""
+        return packed(self.batch)
+
+    @cached_property
+    def digest(self) -> str:
+        """What names its content."""
+        return hashlib.blake2b(self.payload, digest_size=12).hexdigest()
+
+    @cached_property
+    def summary(self) -> Summary:
+        """For the choice."""
+        rows, value = self.rows, self.rows.value
+        counts = ItemCounts.of(rows) if isinstance(rows, SetRows | KeyRows | WeightedRows) else None
+        return Summary(counts, None if value is None else Worths.of(value))
+
+    @property
+    def n(self) -> int:
+        """Rows."""
+        return int(self.batch.num_rows)
+
+    def buckets(self, basic_us: int) -> npt.NDArray[np.int64]:
+        """The basic window of each row."""
+        return np.floor_divide(self.rows.time, basic_us)
+
+    def with_rows_of(self, other: Block) -> Block:
+        """Both blocks as one."""
+        return Block(self.side, self.bucket, as_one([self.batch, other.batch]), self.condition)
+
+
+def block_of(side: int, bucket: int, payload: bytes, condition: Condition) -> Block:
+    """A block from the state."""
+    return Block(side, bucket, unpacked(payload), condition)
+
+
+def gathered(payloads: list[bytes]) -> pa.RecordBatch:
+    """All rows of some payloads by time, in the same order however they were split into payloads."""
+    batch = as_one([unpacked(payload) for payload in sorted(payloads)])
+    order = np.lexsort((batch.column(HASH).to_numpy(), batch.column(TIME).to_numpy()))
+    return batch.take(pa.array(order))
+
+
+def cut(
+    side: int, rows: pa.RecordBatch, basic_us: int, widest_us: int, condition: Condition
+) -> list[Block]:
+    """Rows in order of time as blocks: one a basic window, but for small neighbours and large ones."""
+    if not rows.num_rows:
+        return []
+    time = rows.column(TIME).to_numpy()
+    bucket = np.floor_divide(time, basic_us)
+    edges = [0, *(np.flatnonzero(np.diff(bucket)) + 1).tolist(), len(time)]
+    found, start = [], 0
+    for stop, after in itertools.zip_longest(edges[1:], edges[2:]):
+        joins = (
+            after is not None and after - start <= SMALL and time[after - 1] - time[start] <= widest_us
+        )
+        if joins:
+            continue
+        for first in range(start, stop, FULL):
+            part = rows.slice(first, min(FULL, stop - first))
+            found.append(Block(side, int(bucket[first]), part, condition))
+        start = stop
+    return found
+
+
+class _Memory:
+    """The least recently used goes first."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._size = limit, 0
+        self._held: OrderedDict[str, tuple[object, int]] = OrderedDict()
+
+    def get(self, key: str, size: int, make: Callable[[], object]) -> object:
+        """What is remembered, or made now."""
+        if key in self._held:
+            self._held.move_to_end(key)
+            return self._held[key][0]
+        found = make()
+        self._held[key] = (found, size)
+        self._size += size
+        while self._size > self._limit and len(self._held) > 1:
+            _, (_, gone) = self._held.popitem(last=False)
+            self._size -= gone
+        return found
+
+
+_memory = _Memory(_REMEMBERED)
+
+
+def remembered(key: str, size: int, make: Callable[[], Block]) -> Block:
+    """The block with this key, read with `make` if the process does not hold it."""
+    found = _memory.get(key, _UNPACKED * size, make)
+    assert isinstance(found, Block)
+    return found
+
+
+def summary_of(key: str, make: Callable[[], bytes]) -> Summary:
+    """The summary of the block with this key."""
+    found = _memory.get(f"{key} summary", 32_768, lambda: Summary.from_bytes(make()))
+    assert isinstance(found, Summary)
+    return found
+
+
+def joined_batches(pairs: list[tuple[Block, np.ndarray, Block, np.ndarray]]) -> pa.RecordBatch | None:
+    """The user's columns of the left and the right rows of all pairs, side by side."""
+    found = []
+    for left, i, right, j in pairs:
+        ours = _own(left.batch).take(pa.array(i))
+        theirs = _own(right.batch).take(pa.array(j))
+        arrays = [*ours.columns, *theirs.columns]
+        found.append(pa.RecordBatch.from_arrays(arrays, names=[f"c{k}" for k in range(len(arrays))]))
+    return _as_one(found)
+
+
+def listed_batches(pairs: list[tuple[Block, np.ndarray, Block, np.ndarray]]) -> pa.RecordBatch | None:
+    """One row for each left row of each pair of blocks, with the right rows that it met as a list."""
+    found = []
+    for left, i, right, j in pairs:
+        order = np.argsort(i, kind="stable")
+        met, starts = np.unique(i[order], return_index=True)
+        theirs = _own(right.batch).take(pa.array(j[order]))
+        structs = pa.StructArray.from_arrays(theirs.columns, fields=list(theirs.schema))
+        lists = pa.ListArray.from_arrays(pa.array(np.append(starts, len(i)), pa.int32()), structs)
+        arrays = [*_own(left.batch).take(pa.array(met)).columns, lists]
+        found.append(pa.RecordBatch.from_arrays(arrays, names=[f"c{k}" for k in range(len(arrays))]))
+    return _as_one(found)
+
+
+def _as_one(found: list[pa.RecordBatch]) -> pa.RecordBatch | None:
+    return as_one(found) if found else None
+
+
+def _own(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Without Headgate's columns."""
+    return batch.drop_columns([name for name in OWN if name in batch.schema.names])

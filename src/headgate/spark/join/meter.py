@@ -1,0 +1,159 @@
+"""What a join says of each batch, as native aggregates; and how it is read back from Spark's progress.
+
+The operator emits one row for each place and one for each place and window beside its results, so the
+meter sums some dozen rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from headgate.core.load import LoadSample
+from headgate.joins.allowance import Spent
+from headgate.joins.choice import completeness
+from headgate.spark.gate.meter import PREFIX, by_name, sample_of
+
+__all__ = [
+    "COUNTS",
+    "OUTPUT",
+    "PAIRS",
+    "PLACE_REPORT",
+    "SHOWN_WINDOWS",
+    "WINDOW_REPORT",
+    "JoinReport",
+    "WindowShare",
+    "behind_join",
+    "join_metric_name",
+    "join_reports_in",
+    "place_report",
+]
+
+#: What a row of the operator is.
+PAIRS, PLACE_REPORT, WINDOW_REPORT, COUNTS = 1, 2, 3, 4
+#: The windows that a place reports and a record names, the latest ones.
+SHOWN_WINDOWS = 12
+#: The operator's rows. Of `numbers` see `_SUMMED`, `_OF_BUSIEST` and `WindowShare`.
+OUTPUT = "what int, bucket bigint, numbers array<double>, payload binary"
+#: Places of the numbers in the report of a place.
+_SUMMED = (
+    "left", "right", "late", "wanted", "made", "found", "missed", "variance", "worth", "missed_worth",
+    "worth_variance", "blocks", "state_bytes", "astray",
+)  # fmt: skip
+_OF_BUSIEST = ("compare_s", "emit_s", "comparisons", "results", "fixed_s")
+
+
+@dataclass(frozen=True)
+class WindowShare:
+    """How complete the result of one event-time window is, as far as this batch goes."""
+
+    #: Its number: event time in basic windows since 1970.
+    bucket: int
+    found: float
+    missed: float
+    variance: float
+
+    @property
+    def share(self) -> tuple[float, float]:
+        """Estimated share of the full join's pairs, and its standard error."""
+        return completeness(self.found, self.missed, self.variance)
+
+
+@dataclass(frozen=True)
+class JoinReport:
+    """What Spark reported of one batch of one join."""
+
+    query: str
+    sample: LoadSample
+    spent: Spent
+    sums: Mapping[str, float]
+    windows: tuple[WindowShare, ...] = ()
+    parts_ms: Mapping[str, int] = field(default_factory=dict)
+    offsets: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def share(self) -> tuple[float, float]:
+        """Estimated share of the full join's pairs that this batch found, and its standard error."""
+        return completeness(self.sums["found"], self.sums["missed"], self.sums["variance"])
+
+    @property
+    def worth_share(self) -> tuple[float, float]:
+        """The same of the pairs' utility."""
+        return completeness(self.sums["worth"], self.sums["missed_worth"], self.sums["worth_variance"])
+
+
+def join_metric_name(name: str) -> str:
+    """The name under which Spark reports a join."""
+    return f"{PREFIX}{name}.joined"
+
+
+def behind_join() -> list[Column]:
+    """Counted behind the operator: the reports of its places and windows."""
+    what, numbers = F.col("what"), F.col("numbers")
+    return [
+        F.collect_list(F.when(what == PLACE_REPORT, numbers)).alias("places"),
+        F.collect_list(
+            F.when(what == WINDOW_REPORT, F.concat(F.array(F.col("bucket").cast("double")), numbers))
+        ).alias("windows"),
+    ]
+
+
+def join_reports_in(progress: Mapping[str, Any]) -> dict[str, JoinReport]:
+    """The report of every join in one progress event, by name."""
+    metrics: Mapping[str, Any] = progress.get("observedMetrics") or {}
+    found: dict[str, JoinReport] = {}
+    for name, values in metrics.items():
+        if name.startswith(PREFIX) and name.endswith(".joined") and values:
+            report = _report(progress, by_name(values))
+            if report is not None:
+                found[name[len(PREFIX) : -len(".joined")]] = report
+    return found
+
+
+def _report(progress: Mapping[str, Any], values: Mapping[str, Any]) -> JoinReport | None:
+    places = [[float(x) for x in place] for place in values.get("places") or []]
+    if not places:
+        return None
+    n = len(_SUMMED)
+    sums = {name: math.fsum(p[i] for p in places) for i, name in enumerate(_SUMMED)}
+    busiest = max(places, key=lambda p: p[n] + p[n + 1])
+    own = dict(zip(_OF_BUSIEST, busiest[n:], strict=True))
+    counts = {"arrived": round(sums["wanted"])}
+    sample, parts, offsets = sample_of(progress, counts, kept=round(sums["made"]))
+    spent = Spent(
+        duration_s=sample.duration_s,
+        compare_s=own["compare_s"],
+        comparisons=own["comparisons"],
+        emit_s=own["emit_s"],
+        place_results=own["results"],
+        results=sums["found"],
+    )
+    return JoinReport(
+        query=str(progress["id"]),
+        sample=sample,
+        spent=spent,
+        sums={**sums, "fixed_s": own["fixed_s"]},
+        windows=_windows(values.get("windows") or []),
+        parts_ms=parts,
+        offsets=offsets,
+    )
+
+
+def _windows(rows: list[list[float]]) -> tuple[WindowShare, ...]:
+    """A window's numbers are spread over the places."""
+    sums: dict[int, list[float]] = {}
+    for bucket, *numbers in rows:
+        held = sums.setdefault(int(bucket), [0.0, 0.0, 0.0])
+        for i, number in enumerate(numbers[:3]):
+            held[i] += float(number)
+    return tuple(WindowShare(bucket, *held) for bucket, held in sorted(sums.items()))
+
+
+def place_report(sums: Mapping[str, float], own: Mapping[str, float]) -> list[float]:
+    """A place's numbers in the order in which the meter reads them."""
+    return [float(sums.get(name, 0.0)) for name in _SUMMED] + [float(own[name]) for name in _OF_BUSIEST]

@@ -1,0 +1,230 @@
+"""The driver's side of a join: measures, says how much the next batch may compare, keeps the books."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headgate.core.plan import KEEP_ALL, Plan
+from headgate.core.settings import GateSettings
+from headgate.errors import HeadgateError
+from headgate.joins.allowance import Allowance
+from headgate.spark.join.meter import SHOWN_WINDOWS, JoinReport
+from headgate.store.folder import read_json, write_json
+from headgate.store.ledger.bookkeeper import Bookkeeper
+from headgate.store.ledger.records import Ledger, Record
+from headgate.store.plans import PlanStore
+from headgate.store.settings_file import SettingsFile
+from headgate.store.upkeep import Upkeep
+
+__all__ = ["JoinRun", "JoinSpec"]
+
+log = logging.getLogger("headgate")
+
+
+@dataclass(frozen=True)
+class JoinSpec:
+    """What a join's call fixed for good."""
+
+    name: str
+    control: Path
+    #: With `hold`, work follows the target; with `rate`, it is that share of the full join's.
+    settings: GateSettings
+    places: int
+    comparison_s: float
+    result_s: float
+    #: Units that each place may spend in a batch, given by hand.
+    fixed_work: float | None = None
+    basic_s: float = 1.0
+
+    def opening(self) -> Plan:
+        """The plan of the first batch."""
+        return self.plan(self.settings, self.allowance(self.settings))
+
+    def allowance(self, settings: GateSettings) -> Allowance:
+        """What learns how much fits; of use only where there is a target."""
+        return Allowance(settings.target_s or 1.0, self.places, self.comparison_s, self.result_s)
+
+    def plan(self, settings: GateSettings, allowance: Allowance) -> Plan:
+        """The plan of the next batch."""
+        if settings.mode != "shed":
+            return KEEP_ALL
+        if settings.target_s is None:  # a share, or a number of comparisons: results are free
+            return Plan(settings.rate or 1.0, work=self.fixed_work)
+        work = allowance.work if self.fixed_work is None else min(self.fixed_work, allowance.work)
+        return Plan(1.0, work=work, result_units=allowance.result_units)
+
+    def open(self, query: str) -> JoinRun:
+        """The join at work in a query."""
+        return JoinRun(self, query)
+
+
+class JoinRun:
+    """One join in one query, as its batches end."""
+
+    def __init__(self, spec: JoinSpec, query: str) -> None:
+        self.spec, self.query = spec, query
+        self._store = PlanStore(spec.control, spec.name, query)
+        self._ledger = Ledger(spec.control, spec.name, query)
+        self._books = Bookkeeper(self._ledger, str(self))
+        self._learned = self._store.folder / "allowance.json"
+        self.last_batch = self._ledger.last_batch()
+        self.settings = self._effective() or spec.settings
+        self.upkeep = Upkeep.of_run(spec.control, spec.name, query, self.settings.retention_s)
+        self._allowance = self._restored(self.settings)
+        self._publish()
+
+    def __str__(self) -> str:
+        return f"join {self.spec.name!r} of query {self.query}"
+
+    def _restored(self, settings: GateSettings) -> Allowance:
+        allowance = self.spec.allowance(settings)
+        try:
+            value = read_json(self._learned)
+            if value is not None:
+                allowance.restore(value)
+        except (OSError, KeyError, TypeError, ValueError, IndexError) as error:
+            log.warning("%s: what was learned cannot be read (%s); starting afresh", self, error)
+        return allowance
+
+    def refresh(self) -> None:
+        """Take up settings that people changed; called between batches too."""
+        self._books.retry()
+        settings = self._effective()
+        if settings is None or settings == self.settings:
+            return
+        log.info("%s: settings changed: %s", self, settings)
+        self.settings = settings
+        self.upkeep.retention_s = settings.retention_s
+        self._allowance.target_s = settings.target_s or 1.0
+        self._publish()
+
+    def _effective(self) -> GateSettings | None:
+        try:
+            changes = SettingsFile(self.spec.control, self.spec.name).overrides()
+            return self.spec.settings.changed(changes)
+        except (OSError, HeadgateError, ValueError) as error:
+            log.warning("%s: settings cannot be read (%s)", self, error)
+            return None
+
+    def plan(self) -> Plan:
+        """The plan for the next batch under the settings that hold."""
+        return self.spec.plan(self.settings, self._allowance)
+
+    def _publish(self) -> None:
+        try:
+            urgent_s = None if self.settings.target_s is None else 0.0
+            self._store.publish(self.plan(), self.last_batch, urgent_s)
+        except OSError as error:
+            log.warning("%s: the plan cannot be written (%s)", self, error)
+
+    def finish(self) -> None:
+        """The query is over."""
+        self._books.retry()
+
+    def pass_over(self, batch: int) -> None:
+        """A batch ended that had nothing for this join."""
+        if batch > self.last_batch:
+            self.last_batch = batch
+            self._publish()
+
+    def handle(self, report: JoinReport) -> Record | None:
+        """Take up a finished batch; None if it was taken up before."""
+        sample = report.sample
+        if sample.batch_id <= self.last_batch:
+            return None
+        self.last_batch = sample.batch_id
+        self.refresh()
+        self._allowance.learn(report.spent)
+        self._publish()
+        record = self._record(report)
+        try:
+            self._books.add(record)
+            write_json(self._learned, self._allowance.snapshot(), lasting=False)
+            self.upkeep.after(sample.batch_id, self.settings.retention_s)
+        except OSError as error:
+            log.warning("%s: batch %d is not in the ledger (%s)", self, sample.batch_id, error)
+        return record
+
+    def _record(self, report: JoinReport) -> Record:
+        sample, sums = report.sample, report.sums
+        pinned = self._pinned(sample.batch_id)
+        share, error = report.share
+        why = f"{sums['found']:.0f} pairs, {100 * share:.1f} % of all (+- {100 * error:.1f})"
+        if sums["late"]:
+            why += f", {sums['late']:.0f} rows too late"
+        measures: dict[str, Any] = {
+            "left_rows": sums["left"],
+            "right_rows": sums["right"],
+            "late_rows": sums["late"],
+            "pairs": sums["found"],
+            "pairs_missed": round(sums["missed"], 3),
+            "completeness": round(share, 6),
+            "completeness_error": round(error, 6),
+            "compare_s": round(report.spent.compare_s, 4),
+            "emit_s": round(report.spent.emit_s, 4),
+            "operator_s": round(sums["fixed_s"], 4),
+            "blocks": sums["blocks"],
+            "state_bytes": sums["state_bytes"],
+        }
+        if sums["worth"] or sums["missed_worth"]:
+            worth, worth_error = report.worth_share
+            measures |= {"utility": sums["worth"], "utility_completeness": round(worth, 6),
+                         "utility_completeness_error": round(worth_error, 6)}  # fmt: skip
+        if self.settings.target_s is not None:
+            measures |= {
+                "work": self._allowance.work,
+                "result_units": round(self._allowance.result_units, 2),
+                "fixed_s": round(self._allowance.fixed_s, 4),
+            }
+        shed = sample.arrived - sample.kept
+        return Record(
+            gate=self.spec.name,
+            query=self.query,
+            batch=sample.batch_id,
+            arrived=sample.arrived,
+            kept=sample.kept,
+            shed=shed,
+            plan=KEEP_ALL if pinned is None else pinned[0],
+            origin=self._origin(pinned, int(sums["astray"])),
+            kind="join",
+            mode=self.settings.mode,
+            would_shed=self._would_shed(sample.arrived),
+            state="shedding" if shed else "idle",
+            why=why,
+            started_at=sample.started_at,
+            duration_s=sample.duration_s,
+            parts_ms=dict(report.parts_ms),
+            backlog=sample.backlog,
+            offsets=list(report.offsets),
+            measures=measures,
+            windows=[
+                [w.bucket * self.spec.basic_s, w.found, round(w.missed, 3), *map(_rounded, w.share)]
+                for w in report.windows[-SHOWN_WINDOWS:]
+            ],
+        )
+
+    def _origin(self, pinned: tuple[Plan, str] | None, astray: int) -> str:
+        """Why this plan; places that could not have it failed as the call says."""
+        if astray:
+            return f"fail-{self.settings.on_failure}"
+        return "unpinned" if pinned is None else pinned[1]
+
+    def _would_shed(self, wanted: int) -> int:
+        """In monitor mode, the comparisons that would have been skipped."""
+        if self.settings.mode != "monitor" or self.settings.target_s is None:
+            return 0
+        return max(0, wanted - round(self.spec.places * self._allowance.work))
+
+    def _pinned(self, batch: int) -> tuple[Plan, str] | None:
+        try:
+            found = self._store.pinned(batch)
+        except (OSError, ValueError):
+            return None
+        return None if found is None else (found.plan, found.origin)
+
+
+def _rounded(value: float) -> float:
+    return round(value, 6)

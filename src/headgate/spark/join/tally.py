@@ -1,0 +1,132 @@
+"""What a batch came to at a place of a join: its pairs, and what each window found and missed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from headgate.joins.cell_stats import CellStats
+from headgate.joins.choice import missed
+from headgate.spark.join.block import Block
+
+__all__ = ["Done", "Pairs", "WindowTally"]
+
+Places = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Matches of one block with another: places in the left one and in the right one."""
+
+    left: Block
+    i: Places
+    right: Block
+    j: Places
+
+
+@dataclass
+class WindowTally:
+    """Pairs of one basic window of probing rows."""
+
+    found: float = 0.0
+    missed: float = 0.0
+    variance: float = 0.0
+    worth: float = 0.0
+    missed_worth: float = 0.0
+    worth_variance: float = 0.0
+    #: Comparisons of the full join, those made, and those of them that lots chose.
+    wanted: float = 0.0
+    made: float = 0.0
+    sampled: float = 0.0
+
+
+@dataclass
+class Done:
+    """What a batch came to at a place."""
+
+    #: What comparisons paid, by direction, lag and row type.
+    cells: CellStats
+    pairs: list[Pairs] = field(default_factory=list)
+    windows: dict[int, WindowTally] = field(default_factory=dict)
+    #: Rows on time and rows too late, of each side.
+    rows: list[int] = field(default_factory=lambda: [0, 0])
+    late: list[int] = field(default_factory=lambda: [0, 0])
+    #: Seconds in the kernels, and the comparisons that took them; of small calls neither.
+    compare_s: float = 0.0
+    timed: float = 0.0
+
+    def want(self, buckets: npt.NDArray[np.int64], cost: float) -> None:
+        """Rows of these basic windows are each to be compared at this cost."""
+        for bucket, rows in zip(*np.unique(buckets, return_counts=True), strict=True):
+            self.windows.setdefault(int(bucket), WindowTally()).wanted += float(rows) * cost
+
+    @property
+    def wanted(self) -> float:
+        """Comparisons of the full join."""
+        return self.total("wanted")
+
+    @property
+    def made(self) -> float:
+        """Comparisons made."""
+        return self.total("made")
+
+    def own_up(self) -> None:
+        """A sample that found nothing does not prove that nothing was missed.
+
+        Its estimate is 0, and so would be its error. As in the rule of three, the error is then what one
+        pair found in the sample would have stood for.
+        """
+        pairs = self.total("found")
+        worth = self.total("worth") / pairs if pairs else 0.0
+        for window in self.windows.values():
+            skipped = window.wanted - window.made
+            if skipped <= 0.5 or window.variance > 0.0:
+                continue
+            error = skipped / window.sampled if window.sampled else skipped
+            window.variance = error * error
+            window.worth_variance = (error * worth) ** 2
+
+    def total(self, name: str) -> float:
+        """Over all windows."""
+        return float(sum(getattr(w, name) for w in self.windows.values()))
+
+    def count(
+        self,
+        buckets: npt.NDArray[np.int64],
+        picked: Places | None,
+        chances: Floats | None,
+        i: Places,
+        worths: Floats | None,
+        cost: float,
+    ) -> None:
+        """Count pairs by the basic window of their probing row, and what the sampled ones stand for."""
+        first = int(buckets.min())
+        compared = np.bincount((buckets if picked is None else buckets[picked]) - first)
+        for place in np.flatnonzero(compared):
+            tally = self.windows[first + int(place)]
+            tally.made += float(compared[place]) * cost
+            tally.sampled += 0.0 if chances is None else float(compared[place]) * cost
+        of_pairs = buckets[i] - first
+        found = np.bincount(of_pairs)
+        worth = None if worths is None else np.bincount(of_pairs, worths)
+        for place in np.flatnonzero(found):
+            tally = self.windows[first + int(place)]
+            tally.found += int(found[place])
+            tally.worth += 0.0 if worth is None else float(worth[place])
+        if chances is None or picked is None:
+            return
+        pairs = np.bincount(i, minlength=len(buckets))[picked]
+        values = None if worths is None else np.bincount(i, worths, len(buckets))[picked]
+        for bucket in np.unique(buckets[picked[pairs > 0]]):
+            own = buckets[picked] == bucket
+            tally = self.windows[int(bucket)]
+            count, variance = missed(pairs[own], chances[own])
+            tally.missed += count
+            tally.variance += variance
+            if values is not None:
+                count, variance = missed(values[own], chances[own])
+                tally.missed_worth += count
+                tally.worth_variance += variance

@@ -1,0 +1,1 @@
+"""`hg.Site` on Spark: gates that share cores, links between fragments, results."""

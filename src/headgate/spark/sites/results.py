@@ -1,0 +1,96 @@
+"""The SIC of a query's results: measured where they come out, told to the query's site (Eq. 4)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from headgate.core.load import LoadSample
+from headgate.sites.shares import SiteShares
+from headgate.spark.gate.meter import PREFIX, by_name, finite, sample_of
+from headgate.spark.sic.column import worth
+
+__all__ = ["ResultReport", "ResultSpec", "metered", "result_reports_in"]
+
+_SUFFIX = ".result"
+
+
+def metered(frame: DataFrame, query: str) -> DataFrame:
+    """The results, counted on their way out."""
+    return frame.observe(f"{PREFIX}{query}{_SUFFIX}", *_behind_result(worth()))
+
+
+def _behind_result(sic: Column) -> list[Column]:
+    return [F.count(F.lit(1)).alias("arrived"), F.sum(sic).alias("sic")]
+
+
+@dataclass(frozen=True)
+class ResultReport:
+    """What Spark reported of one batch of results."""
+
+    query: str
+    sample: LoadSample
+
+
+def result_reports_in(progress: Mapping[str, Any]) -> dict[str, ResultReport]:
+    """The report of every query whose results come out in this stream, by the name of its meter."""
+    found = {}
+    for name, values in (progress.get("observedMetrics") or {}).items():
+        if name.startswith(PREFIX) and name.endswith(_SUFFIX) and values:
+            seen = by_name(values)
+            sample, _, _ = sample_of(progress, seen, kept=int(seen["arrived"]))
+            sample = replace(sample, sic_arrived=max(0.0, finite(seen, "sic")))
+            found[name[len(PREFIX) :]] = ResultReport(str(progress["id"]), sample)
+    return found
+
+
+@dataclass(frozen=True)
+class ResultSpec:
+    """A meter of results; it steers nothing, so it has no plan and no heartbeat."""
+
+    of: str
+    control: Path
+    shares: SiteShares = field(compare=False, repr=False)
+    lock: threading.RLock = field(compare=False, repr=False)
+    clock: Callable[[], float] = field(default=time.monotonic, compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        """One in a session."""
+        return f"{self.of}{_SUFFIX}"
+
+    def open(self, query: str) -> ResultRun:
+        """At work in a stream."""
+        return ResultRun(self)
+
+
+class ResultRun:
+    """The meter in one stream."""
+
+    def __init__(self, spec: ResultSpec) -> None:
+        self.spec = spec
+        self.last_batch = -1
+
+    def handle(self, report: ResultReport) -> None:
+        """A batch is over."""
+        if report.sample.batch_id <= self.last_batch:
+            return
+        self.last_batch = report.sample.batch_id
+        with self.spec.lock:
+            self.spec.shares.results(self.spec.of, report.sample, self.spec.clock())
+
+    def pass_over(self, batch: int) -> None:
+        """A batch without results says nothing."""
+
+    def refresh(self) -> None:
+        """There are no settings."""
+
+    def finish(self) -> None:
+        """There is nothing to write."""

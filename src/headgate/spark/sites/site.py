@@ -1,0 +1,411 @@
+"""`Site`: the queries of one application share its cores, and each degrades as much as the others."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import math
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, ClassVar
+
+from headgate.core.settings import RETENTION_S, GateSettings
+from headgate.durations import Duration, seconds
+from headgate.errors import BadArgument, WrongKindOfFrame
+from headgate.policies import Policy, Uniform, ValueClasses
+from headgate.sites.agreed import Agreed
+from headgate.sites.controller import SiteShare
+from headgate.sites.shares import SiteSettings, SiteShares
+from headgate.sites.ticker import Exchange, Ticker
+from headgate.sites.wire.client import CoordinatorClient
+from headgate.sites.wire.protocol import check_name
+from headgate.spark.session import (  # first: it says which extra is missing
+    check_spark_version,
+    is_connect,
+)
+
+# isort: split
+from pyspark.sql import DataFrame, SparkSession
+
+from headgate.control.fixed import check_rate
+from headgate.policies.by_group.policy import ConceptDriven
+from headgate.spark.gate.frame import Gate
+from headgate.spark.gate.identity import seed_of
+from headgate.spark.loop.loop import ControlLoop
+from headgate.spark.sic.column import require_sic
+from headgate.spark.sites.arguments import check_token, number, strings, whole
+from headgate.spark.sites.results import ResultSpec, metered
+from headgate.store.folder import check_gate_name, open_control_folder
+from headgate.store.only_one import only_one
+
+__all__ = ["Site"]
+
+log = logging.getLogger("headgate")
+
+
+class Site:
+    """One Spark application among sites that share queries, or one that many queries share.
+
+    Every query behind this site's gates is kept at the same SIC: the share of its source information
+    that reaches its result. `gate` stands in front of a source (or, without ``source=``, of rows that
+    another site sent), `result` measures what comes out.
+
+    name: the site's; one in a federation.
+    control: a folder that the driver and all executors share, and no other site's driver needs.
+    coordinator: the address of a ``headgate coordinator``; None for a site by itself.
+    token: what ``headgate coordinator token NAME`` prints; by default the environment's
+        ``HEADGATE_TOKEN``.
+    hold: the longest a batch of any of its streams may take; a gate may have its own.
+    cores: how many cores the site's streams may use; by default what Spark has.
+    rows_per_s: the capacity in rows a second instead, whatever they cost: for a site whose limit is not
+        its own cores (a store behind it, a contract).
+    stw: the source time window over which SIC is counted; ten times the delay from source to result
+        or more. By default ten times `hold`, 10 seconds at least.
+    delay: how long it takes until what is accepted here shows in what coordinators say, roughly: a batch
+        and an exchange. Half or twice the truth does no harm.
+    headroom: the share of the cores that is planned for; the rest is for what nobody foresees.
+    seed: of the published sheddings' draws.
+    shedding: ``"mirror"``, or ``"balance-sic"`` and ``"random"`` as published, to compare.
+    """
+
+    #: Sites that are open: a site's threads run until it is stopped, so it is not to be forgotten.
+    _open: ClassVar[dict[tuple[str, str], Site]] = {}
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        name: str,
+        *,
+        control: str | os.PathLike[str],
+        coordinator: str | None = None,
+        token: str | None = None,
+        hold: Duration = "2 seconds",
+        cores: float | None = None,
+        stw: Duration | None = None,
+        delay: Duration | None = None,
+        headroom: float = 0.85,
+        rows_per_s: float | None = None,
+        shedding: str = "mirror",
+        seed: int = 0,
+    ) -> None:
+        if not hasattr(spark, "streams") or not hasattr(spark, "version"):
+            raise BadArgument(f"hg.Site(spark, name, ...): spark is {spark!r}; give a SparkSession")
+        if not isinstance(name, str):
+            raise BadArgument(f"hg.Site(spark, name, ...): the name is {name!r}; give a string")
+        check_name("site", name)
+        check_token(coordinator, token)
+        whole("seed", seed)
+        if rows_per_s is not None and cores is not None:
+            raise BadArgument(
+                f"cores={cores!r} and rows_per_s={rows_per_s!r}: the capacity is in one or the other"
+            )
+        check_spark_version(spark.version)
+        hold_s = seconds(hold, "hold")
+        self.name = name
+        self._spark = spark
+        self._control = open_control_folder(control)
+        self._folder = self._control / "sites" / name
+        self.settings = SiteSettings(
+            name=name,
+            cores=float(_cores(spark)) if cores is None else number("cores", cores, "above 0"),
+            stw_s=max(10.0, 10.0 * hold_s) if stw is None else seconds(stw, "stw"),
+            interval_s=1.0 if stw is None else min(1.0, seconds(stw, "stw")),
+            delay_s=1.5 * hold_s + 1.0 if delay is None else seconds(delay, "delay"),
+            hold_s=hold_s,
+            headroom=headroom,
+            rows_per_s=rows_per_s,
+            shedding=shedding,
+            stale_s=max(10.0, 5.0 * hold_s),
+            seed=seed,
+        )
+        self._lock = threading.RLock()
+        self._shares = SiteShares(self.settings)
+        claim = self._claim()
+        exchanges = []
+        try:
+            if coordinator is not None:
+                secret = os.environ.get("HEADGATE_TOKEN") if token is None else token
+                client = CoordinatorClient(coordinator, name, secret, folder=self._folder)
+                exchanges.append(Exchange(self._shares, self._lock, client, self.settings.interval_s))
+        except Exception:
+            claim.close()
+            raise
+        self._claimed = claim
+        self._ticker = Ticker(
+            self._shares, self._lock, self._folder, exchanges, at_work=partial(_at_work, spark)
+        )
+        self._open[(str(self._control), name)] = self
+        self._ticker.start()
+        atexit.register(self._at_exit, weakref.ref(self))
+
+    def _claim(self) -> IO[str]:
+        """The name, for this process alone: two would write one status file."""
+        other = self._open.get((str(self._control), self.name))
+        if other is not None and not other.stopped:
+            raise BadArgument(
+                f"site {self.name!r} is open in this process with this control folder: use that one, "
+                "call its stop() first, or give this site another name"
+            )
+        return only_one(
+            self._folder / "running.lock",
+            f"site {self.name!r} is running in another process with control={str(self._control)!r}: "
+            "stop that one, or give this site another name",
+        )
+
+    def query(
+        self,
+        name: str,
+        *,
+        sources: Sequence[str] | None = None,
+        weight: float | None = None,
+        priority: int | None = None,
+    ) -> None:
+        """Say more of a query than its gates do: all its sources, wherever they are; what it may claim.
+
+        With `sources` any other name is refused. A query of weight 2 gets twice the SIC of one of weight
+        1; a higher priority is served whole before a lower one gets anything. May be called while the
+        query runs.
+        """
+        check_name("query", name)
+        if isinstance(sources, str):
+            raise BadArgument(f"sources={sources!r}: give a list of names")
+        of = None if sources is None else tuple(check_name("source", s) for s in sources)
+        if of is not None and not of:
+            raise BadArgument(f"query {name!r}: sources=[] leaves it nothing; give at least one name")
+        if priority is not None and (isinstance(priority, bool) or not isinstance(priority, int)):
+            raise BadArgument(f"priority={priority!r}: a whole number; 0 is usual")
+        if weight is not None:
+            weight = number("weight", weight, "above 0; 1 is usual")
+        with self._lock:
+            self._shares.declare(name, weight=weight, priority=priority, of=of)
+
+    def gate(
+        self,
+        name: str,
+        *,
+        query: str,
+        source: str | None = None,
+        hold: Duration | None = None,
+        agreed: float | None = None,
+        keep: str | Sequence[str] | None = None,
+        policy: Policy | None = None,
+        identity: str | Sequence[str] | None = None,
+        mode: str = "shed",
+        on_failure: str = "open",
+        floor: float = 0.001,
+        start: float | None = None,
+        retention: Duration = RETENTION_S,
+        seed: int | None = None,
+    ) -> Callable[[DataFrame], DataFrame]:
+        """A gate for ``DataFrame.transform``, which keeps this query's fair share.
+
+        query: the query that the rows are for; its fragments at other sites bear the same name.
+        source: which of the query's sources the rows come from. Rows get a column ``_sic``, what each is
+            worth. Without it the rows are *derived*: they come from another fragment and bring their
+            ``_sic`` along; they are shed only when nothing else is left to shed.
+        hold: the longest a batch of this stream may take; by default the site's.
+        agreed: rows a second of this source that count. One that sends more earns no more by it, so
+            the others do not pay. By default a quarter more than it usually sends; ``math.inf`` counts
+            all, as published.
+        start: keep rate of the very first batch. By default all, or what the others keep while the
+            site is overloaded. Its rows are worth 0: nobody knows yet how many come.
+
+        The rest is as with ``hg.gate``: how much is the site's answer, which rows is the policy's.
+        """
+        check_gate_name(name)
+        if name.endswith(".result"):
+            raise BadArgument(f"gate name {name!r}: names that end in '.result' are for results' meters")
+        check_name("query", query)
+        if source is not None:
+            check_name("source", source)
+        hold_s = None if hold is None else seconds(hold, "hold")
+        if start is not None:
+            check_rate(start, "start")
+        if seed is not None:
+            whole("seed", seed)
+        if agreed is not None:
+            if source is None:
+                raise BadArgument(f"agreed={agreed!r} is for a source; these rows are derived")
+            agreed = number("agreed", agreed, "of rows a second, above 0; math.inf counts all")
+            Agreed(agreed)  # refuses what is no rate
+        if keep is not None and policy is not None:
+            raise BadArgument("give keep= or policy=, not both: keep= is a policy (ValueClasses)")
+        if keep is not None:
+            policy = ValueClasses(strings("keep", keep) or ())
+        if policy is not None and not isinstance(policy, Policy):
+            raise BadArgument(f"policy={policy!r}: give hg.Uniform(), hg.ValueClasses(...) or the like")
+        if isinstance(policy, ConceptDriven):
+            raise BadArgument(
+                "policy=ConceptDriven(...) draws rows by itself and knows no SIC: put hg.gate with it "
+                "behind this gate"
+            )
+        # A hold that nobody shortens by `headgate set`: the site decides, and the settings say so.
+        settings = GateSettings(
+            hold=self.settings.hold_s if hold_s is None else hold_s,
+            mode=mode, floor=floor, on_failure=on_failure, retention=retention,
+        )  # fmt: skip
+        build = Gate(
+            name=name,
+            settings=settings,
+            control=self._control,
+            policy=policy or Uniform(),
+            controller=SiteShare(name, self._shares, self._lock, floor),
+            arrival=None,
+            identity=strings("identity", identity),
+            start=1.0 if start is None else start,
+            seed=seed_of(name) if seed is None else seed,
+            sic="derived" if source is None else "source",
+        )
+
+        def apply(frame: DataFrame) -> DataFrame:
+            if not isinstance(frame, DataFrame) and not hasattr(frame, "isStreaming"):
+                raise BadArgument(f"gate {name!r} is for a DataFrame; got {type(frame).__name__}")
+            if not frame.isStreaming:
+                raise WrongKindOfFrame(
+                    f"gate {name!r} of site {self.name!r} shares capacity among streams, and this "
+                    "DataFrame is a batch: use hg.gate(rate=...) to keep a fixed share of it"
+                )
+            self._require_open()
+            build.check_sic(frame)
+            self._require_free(name, query, source)
+            with self._lock:
+                is_new, knew = name not in self._shares.gates, query in self._shares.queries
+                self._shares.enter(
+                    name, query=query, source=source, hold_s=hold_s, agreed=agreed, start=start
+                )
+                opening = max(floor, self._shares.gates[name].rate)
+            try:
+                return replace(build, start=opening).apply(frame)
+            except Exception:
+                if is_new:  # a source that never sends would count in |S| for good
+                    with self._lock:
+                        self._shares.withdraw(name)
+                        if not knew:
+                            self._shares.end(query)
+                raise
+
+        return apply
+
+    def _require_free(self, gate: str, query: str, source: str | None) -> None:
+        """One gate, one source: of two under one name the first would be taken for the second."""
+        with self._lock:
+            known = self._shares.gates.get(gate)
+        if known is None or (known.query, known.source) == (query, source):
+            return
+        ended = known.batches > 0 and known.stream not in {str(q.id) for q in self._spark.streams.active}
+        if not ended:
+            of = f"source {known.source!r}" if known.source is not None else "derived rows"
+            raise BadArgument(
+                f"gate {gate!r} is for {of} of query {known.query!r} already: give this one another "
+                f"name, or call leave({known.query!r}) if that one is not to be"
+            )
+
+    def result(self, query: str) -> Callable[[DataFrame], DataFrame]:
+        """A meter for ``DataFrame.transform`` where the query's results come out: this is its root.
+
+        The rows need ``_sic`` (see ``hg.sic``). What is measured here is the query's SIC; the
+        coordinator tells the other sites.
+        """
+        check_name("query", query)
+
+        def apply(frame: DataFrame) -> DataFrame:
+            self._require_open()
+            require_sic(frame)
+            if not frame.isStreaming:
+                raise WrongKindOfFrame(
+                    f"the results of query {query!r} are a batch DataFrame: measure those of a stream"
+                )
+            with self._lock:
+                gates = self._shares.gates.values()
+                known = sorted({gate.query for gate in gates})
+                self._shares.will_measure(query)
+            if query not in known:
+                others = ", ".join(known) or "no query yet"
+                log.warning(
+                    "site %r measures the result of query %r, and none of its gates is for that (they "
+                    "are for %s): is the name right?", self.name, query, others,
+                )  # fmt: skip
+            ControlLoop.of(self._spark).register(
+                ResultSpec(query, self._control, self._shares, self._lock, time.monotonic)
+            )
+            return metered(frame, query)
+
+        return apply
+
+    def leave(self, query: str) -> None:
+        """The query has ended here: nothing of it counts any more."""
+        check_name("query", query)
+        with self._lock:
+            known = self._shares.queries
+            self._shares.end(query)
+        if query not in known:
+            log.warning("query %r is not at site %r, which has %s", query, self.name, ", ".join(known))
+
+    def status(self) -> dict[str, Any]:
+        """SIC of every query, keep rates, capacity and durations, as of now."""
+        return self._ticker.status()
+
+    @property
+    def sic(self) -> dict[str, float]:
+        """The SIC of every query at this site, as far as it is known."""
+        with self._lock:
+            views = self._shares.views(time.monotonic())
+        return {query: view.sic for query, view in views.items() if not math.isnan(view.sic)}
+
+    @property
+    def folder(self) -> Path:
+        """Where the site keeps its status and the SIC of its queries over time."""
+        return self._folder
+
+    stopped = False
+
+    def __repr__(self) -> str:
+        state = "stopped" if self.stopped else f"{len(self._shares.queries)} queries"
+        return f"Site({self.name!r}, control={str(self._control)!r}, {state})"
+
+    def _require_open(self) -> None:
+        if self.stopped:
+            raise BadArgument(f"site {self.name!r} has been stopped: open it again with hg.Site(...)")
+
+    def stop(self) -> None:
+        """The site ends; its gates keep their last plans. Stop the streams first."""
+        if not self.stopped:
+            self.stopped = True
+            self._open.pop((str(self._control), self.name), None)
+            self._ticker.stop()
+            self._claimed.close()
+
+    def __enter__(self) -> Site:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @staticmethod
+    def _at_exit(site: weakref.ref[Site]) -> None:
+        alive = site()
+        if alive is not None:
+            alive.stop()
+
+
+def _cores(spark: SparkSession) -> int:
+    """Task slots of the application."""
+    if is_connect(spark):
+        return int(spark.conf.get("spark.default.parallelism", None) or os.cpu_count() or 1)
+    return int(spark.sparkContext.defaultParallelism)
+
+
+def _at_work(spark: SparkSession) -> list[str]:
+    """Streams that are processing a batch; one that looks for data and finds none is not."""
+    found = []
+    for query in spark.streams.active:
+        status = query.status
+        if status["isTriggerActive"] and status["isDataAvailable"]:
+            found.append(str(query.id))
+    return found

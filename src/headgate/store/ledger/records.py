@@ -1,0 +1,304 @@
+"""The ledger: one record a batch and gate, saying what arrived, what was kept, what was shed.
+
+Records are appended to text files of one JSON object a line. A process killed while it appends
+leaves at most one torn last line; the reader passes over it, and the next append begins a new line.
+A batch recorded twice (it was replayed, or its progress came by two ways) counts once: the last
+record wins, and `verify` reports it if the two disagree.
+
+A batch's records are all in one segment (`headgate.store.ledger.segments`), so that whatever is asked of
+some batches reads the files of those alone, however long the ledger is. Old segments are compressed, and
+expire; their sums stay (`headgate.store.ledger.carried`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from headgate.core.plan import Plan
+from headgate.store.ledger.carried import Carried, LedgerTotals, close_one, expire_one, totals_of
+from headgate.store.ledger.segments import SEGMENT, Segments
+from headgate.store.ledger.totals import Totals
+
+__all__ = ["Ledger", "Record", "gates_in", "queries_of"]
+
+_VERSION = 1
+#: The batch of a line, without reading all of it: the name is written in front of whatever people gave.
+_BATCH = re.compile(rb'^\{"v":\d+,"gate":"[^"\\]*","query":"[^"\\]*","batch":(\d+),')
+
+
+@dataclass(frozen=True)
+class Record:
+    """One batch through one gate.
+
+    `arrived` is counted in front of the gate and `kept` behind it, by meters that know nothing of
+    each other or of the plan; `shed` is what came and did not pass. A guard counts what it sheds by
+    itself, row by row and reason by reason. A join keeps all rows and sheds comparisons: those that
+    the full join makes, those it made, those it skipped.
+    """
+
+    gate: str
+    query: str
+    batch: int
+    arrived: int
+    kept: int
+    shed: int
+    plan: Plan
+    #: The digest of the `GateShape` that the rows met: which columns, which seed.
+    shape: str = ""
+    #: Why this plan: plan, start, fail-open, fail-closed, or unpinned; lost-plan where the batch had run
+    #: before and what it met then cannot be known any more.
+    origin: str = "plan"
+    mode: str = "shed"
+    #: In monitor mode, the rows that would have been shed.
+    would_shed: int = 0
+    state: str = ""
+    why: str = ""
+    started_at: float = 0.0
+    duration_s: float = 0.0
+    parts_ms: dict[str, int] = field(default_factory=dict)
+    delay_s: float | None = None
+    backlog: int | None = None
+    #: Where the batch's rows are in the sources: what a backfill reads again.
+    offsets: list[dict[str, Any]] = field(default_factory=list)
+    #: Rows by value class; the largest groups that kept no row; a guard's dropped rows by reason, and
+    #: the failed among the kept.
+    groups: dict[str, int] = field(default_factory=dict)
+    #: Whose record it is: a gate's (follows a plan), a guard's (follows the clock), or a join's.
+    kind: str = "gate"
+    #: What else was measured, by name.
+    measures: dict[str, float] = field(default_factory=dict)
+    #: Of a join, for each of the latest windows: its start, the pairs found, the estimate of those
+    #: missed, the share found and that share's standard error.
+    windows: list[list[float]] = field(default_factory=list)
+    #: Of the kept rows, whatever their order (`headgate.spark.gate.fingerprint`); empty where unknown.
+    fingerprint: str = ""
+    #: Who confirms `arrived` (`headgate.core.witness`), and why it cannot be trusted, in words.
+    witness: str = ""
+    doubt: str = ""
+    #: Rows that the sources handed out, over all passes, as far as they say.
+    handed_out: int | None = None
+    #: Whether the counts are from reading the batch again, after the first ones were lost or doubtful.
+    repaired: bool = False
+
+    @property
+    def balanced(self) -> bool:
+        """Whether no row is unaccounted for, and none came from nowhere.
+
+        Under a plan that keeps everything (or nothing) this is exact: the two meters must agree.
+        """
+        if self.arrived != self.kept + self.shed or self.kept < 0 or self.shed < 0:
+            return False
+        if self.kind in ("guard", "join"):
+            return True
+        if self.plan.keeps_everything:
+            return self.shed == 0
+        return self.kept == 0 if self.plan.keeps_nothing else True
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON."""
+        value = asdict(self)
+        value["plan"] = self.plan.to_json()
+        value["digest"] = self.plan.digest
+        return {"v": _VERSION, **value}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Record:
+        """What `to_json` wrote."""
+        names = {f.name for f in fields(cls)}
+        known = {k: v for k, v in value.items() if k in names}
+        return cls(**{**known, "plan": Plan.from_json(value["plan"])})
+
+
+def gates_in(control: Path) -> list[str]:
+    """Names of the gates that have used this control folder."""
+    folder = control / "gates"
+    return _folders_in(folder)
+
+
+def queries_of(control: Path, gate: str) -> list[str]:
+    """Ids of the queries that have run behind this gate."""
+    folder = control / "gates" / gate / "queries"
+    return _folders_in(folder)
+
+
+def _folders_in(folder: Path) -> list[str]:
+    """Names of folders, without those that are on their way out."""
+    if not folder.is_dir():
+        return []
+    return sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+
+
+class Ledger:
+    """The records of one gate in one query."""
+
+    def __init__(self, control: Path, gate: str, query: str) -> None:
+        self.gate, self.query = gate, query
+        self._segments = Segments(control / "gates" / gate / "queries" / query / "ledger")
+
+    def append(self, record: Record) -> None:
+        """Add a record; it is on disk when this returns."""
+        line = json.dumps(record.to_json(), separators=(",", ":"))
+        self._segments.append(record.batch // SEGMENT, line)
+
+    def lines(self, first: int | None = None, last: int | None = None) -> Iterator[Record]:
+        """Every whole record of these batches, segment by segment, in the order written."""
+        for records in self.by_segment(first, last):
+            yield from records
+
+    def records(self, first: int | None = None, last: int | None = None) -> dict[int, Record]:
+        """The last record of each of these batches, by batch; all batches by default."""
+        return dict(sorted({r.batch: r for r in self.lines(first, last)}.items()))
+
+    def by_segment(self, first: int | None = None, last: int | None = None) -> Iterator[list[Record]]:
+        """As `lines`, a segment at a time: no batch is in two of them, so memory stays bounded."""
+        listing = self._segments.listing()
+        low = -1 if first is None else first
+        for segment in listing.numbers:
+            if (segment + 1) * SEGMENT <= low or (last is not None and segment * SEGMENT > last):
+                continue
+            yield [
+                Record.from_json(value)
+                for value in self._segments.values(segment, listing)
+                if value["batch"] >= low and (last is None or value["batch"] <= last)
+            ]
+
+    def record(self, batch: int) -> Record | None:
+        """The record of one batch, from one segment; None if there is none."""
+        found = None
+        for line in self._segments.lines(batch // SEGMENT):
+            if _batch_in(line) == batch:
+                found = _record_in(line) or found
+        return found
+
+    def tail(self, most: int) -> list[Record]:
+        """The latest batches' records, oldest first; reads back from the end as far as it must."""
+        found: list[Record] = []
+        listing = self._segments.listing()
+        for segment in reversed(listing.numbers):
+            of_batch: dict[int, list[bytes]] = {}
+            for line in self._segments.lines(segment, listing):
+                batch = _batch_in(line)
+                if batch is not None:
+                    of_batch.setdefault(batch, []).append(line)
+            for batch in sorted(of_batch, reverse=True):
+                whole = (r for line in reversed(of_batch[batch]) if (r := _record_in(line)) is not None)
+                found.extend(itertools.islice(whole, 1))
+                if len(found) >= most:
+                    return found[::-1]
+        return found[::-1]
+
+    def last(self) -> Record | None:
+        """The record of the latest batch."""
+        return next(iter(self.tail(1)), None)
+
+    def last_batch(self) -> int:
+        """The latest batch that has a record; -1 if none has."""
+        last = self.last()
+        if last is not None:
+            return last.batch
+        ended = Carried.load(self._segments.folder).expired.last_batch
+        return -1 if ended is None else ended
+
+    def settled(self, batches: set[int]) -> set[int]:
+        """Those of these batches that have a record; reads their segments, and parses nothing else."""
+        listing = self._segments.listing()
+        there = {
+            batch
+            for segment in {b // SEGMENT for b in batches} & set(listing.numbers)
+            for line in self._segments.lines(segment, listing)
+            if (batch := _batch_in(line)) in batches and _record_in(line) is not None
+        }
+        return batches & there
+
+    def totals(self) -> LedgerTotals:
+        """Batches and rows over all time; reads the open segment, and of closed ones their sums."""
+        return totals_of(self._segments)
+
+    def begins(self) -> int:
+        """Records of batches before this one have expired; 0 if none have."""
+        return Carried.load(self._segments.folder).begins
+
+    def span(self, since: float | None, until: float | None) -> tuple[int, int]:
+        """The batches that began in this time, first and last; finds them by halving.
+
+        An empty span has its last before its first.
+        """
+        numbers = self._segments.listing().numbers
+        if not numbers:
+            return 0, -1
+        first, last = numbers[0] * SEGMENT, (numbers[-1] + 1) * SEGMENT - 1
+        if since is not None:
+            first = self._border(numbers, lambda at: at >= since, last + 1)
+        if until is not None:
+            last = self._border(numbers, lambda at: at > until, last + 1) - 1
+        return first, last
+
+    def _border(self, numbers: list[int], reached: Callable[[float], bool], otherwise: int) -> int:
+        """The first batch whose start is `reached`, taking segments for ordered by time."""
+        low, high = 0, len(numbers)
+        while low < high:
+            middle = (low + high) // 2
+            latest = self._latest_start(numbers[middle])
+            if latest is not None and reached(latest):
+                high = middle
+            else:
+                low = middle + 1
+        if low == len(numbers):
+            return otherwise
+        values = self._segments.values(numbers[low])
+        starts = [(int(v["batch"]), float(v.get("started_at", 0.0))) for v in values]
+        return min((batch for batch, at in starts if at > 0.0 and reached(at)), default=otherwise)
+
+    def _latest_start(self, segment: int) -> float | None:
+        listing = self._segments.listing()
+        parts = listing.parts(segment)
+        if segment in listing.plain or not parts or any(p in listing.closing for p in parts):
+            return Totals.of(self._segments.values(segment, listing)).last_at
+        found = [self._segments.summary(p).own.last_at for p in parts]
+        return max((at for at in found if at is not None), default=None)
+
+    @property
+    def damaged(self) -> dict[str, str]:
+        """Files that this object could not read to their end, with the reason."""
+        return self._segments.damaged
+
+    # What keeps the ledger small; by one at a time (`headgate.store.upkeep`).
+
+    def close_one(self, now: float) -> bool:
+        """Compress one segment that is over; whether there was one."""
+        return close_one(self._segments, now)
+
+    def expire_one(self, older_than: float) -> bool:
+        """Forget the records of the oldest segment if all its batches began before; whether so."""
+        return expire_one(self._segments, older_than)
+
+    def expire(self, older_than: float) -> int:
+        """Forget all records of segments that are older; how many segments."""
+        count = 0
+        while self.expire_one(older_than):
+            count += 1
+        return count
+
+
+def _batch_in(line: bytes) -> int | None:
+    match = _BATCH.match(line)
+    if match is not None:
+        return int(match[1])
+    try:
+        return int(json.loads(line)["batch"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _record_in(line: bytes) -> Record | None:
+    try:
+        value = json.loads(line)
+    except ValueError:  # torn
+        return None
+    return Record.from_json(value)

@@ -1,0 +1,1 @@
+"""Virtual time: the shipped controllers and policies in front of a modelled engine."""

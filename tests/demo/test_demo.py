@@ -1,0 +1,108 @@
+"""A short demo on the shared session: the figures are all there, and the books balance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headgate.demo.batches import Batch, Side
+from headgate.demo.calibrate import Calibration
+from headgate.demo.plot import save_plot
+from headgate.demo.run import Demo, DemoResult
+from headgate.demo.watch import GATE
+from headgate.demo.workload import Workload
+from headgate.errors import BadArgument
+from headgate.store.ledger.audit import audit
+
+SIDE = {
+    "batches",
+    "inside_target",
+    "p50_delay_s",
+    "p95_delay_s",
+    "max_delay_s",
+    "kept",
+    "ledger_balanced",
+}
+
+
+def batch(number: int, duration_s: float, **changes: object) -> Batch:
+    values: dict[str, object] = {
+        "number": number,
+        "started_at": 100.0 + number,
+        "duration_s": duration_s,
+        "delay_s": duration_s + 1.0,
+        "arrived": 100,
+        "kept": 20,
+        "until": 100.0 + number,
+    }
+    return Batch(**{**values, **changes})  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def control(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("demo") / "control"
+
+
+@pytest.fixture(scope="module")
+def result(spark: SparkSession, control: Path, tmp_path_factory: pytest.TempPathFactory) -> DemoResult:
+    demo = Demo(target="30 seconds", seconds=6.0, load=2.0, capacity=1000.0, workload=Workload(roads=5))
+    return demo.run(spark, control, tmp_path_factory.mktemp("demo-scratch"))
+
+
+def test_the_json_has_every_figure(result: DemoResult) -> None:
+    value = result.to_json()
+    assert {"target_s", "capacity_rows_s", "load", "ungated", "gated"} <= value.keys()
+    assert (value["target_s"], value["capacity_rows_s"], value["load"]) == (30.0, 1000, 2.0)
+    for side in (value["ungated"], value["gated"]):
+        assert side.keys() >= SIDE
+        assert side["batches"] > 0
+        assert 0.0 <= side["inside_target"] <= 1.0
+        assert 0.0 < side["p50_delay_s"] <= side["p95_delay_s"] <= side["max_delay_s"]
+
+
+def test_every_row_is_accounted_for(result: DemoResult, control: Path) -> None:
+    assert result.ungated.ledger_balanced
+    assert result.ungated.kept == 1.0
+    assert result.gated.ledger_balanced
+    (found,) = audit(control, GATE, result.gated.query)
+    assert found.balanced
+    assert found.arrived == sum(b.arrived for b in result.gated.batches)
+
+
+def test_the_picture_is_drawn(result: DemoResult, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    assert save_plot(result, tmp_path / "new" / "demo.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_first_ten_batches_are_not_judged() -> None:
+    slow = [batch(i, 9.0) for i in range(10)]
+    assert Side(2.0, 100.0, batches=[*slow, batch(10, 1.0)]).inside_target == 1.0
+    assert Side(2.0, 100.0, batches=slow).inside_target == 0.0
+    few = Side(2.0, 100.0, batches=[batch(0, 1.0), batch(1, 3.0)])
+    assert few.inside_target == 0.5, "with ten or fewer, all count"
+
+
+def test_a_batch_cut_short_is_outside_and_carries_no_rows() -> None:
+    cut = batch(1, 2.5, arrived=0, kept=0, running=True)
+    side = Side(2.0, 100.0, batches=[batch(0, 1.0), cut])
+    assert side.inside_target == 0.5
+    assert side.kept == 0.2
+    assert side.to_json()["cut_short_after_s"] == 2.5
+
+
+def test_capacity_is_what_can_go_on_for_ever() -> None:
+    slow = [batch(0, 0.7, arrived=1), batch(1, 0.5, arrived=1)]
+    busy = [batch(0, 9.0, arrived=400_001), batch(1, 4.5, arrived=400_001)]
+    found = Calibration()._capacity(slow, busy, target_s=2.0, trigger_s=1.0)
+    assert (found.fixed_s, found.per_row_s) == pytest.approx((0.5, 1e-5), rel=1e-3)
+    assert found.fixed_s + found.per_row_s * 2.0 * found.rows_per_second == pytest.approx(2.0)
+
+
+def test_a_target_below_the_price_of_a_batch_is_refused() -> None:
+    slow, busy = [batch(0, 3.0, arrived=100)], [batch(1, 5.0, arrived=400_000)]
+    with pytest.raises(BadArgument, match="before its first row"):
+        Calibration()._capacity(slow, busy, target_s=2.0, trigger_s=1.0)
+    with pytest.raises(BadArgument, match="calmer"):
+        Calibration()._capacity([], [], target_s=2.0, trigger_s=1.0)

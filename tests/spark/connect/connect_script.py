@@ -1,0 +1,96 @@
+"""Gates, a guard, a join and estimates over Spark Connect; prints what it found (test_connect.py)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def estimate(spark: Any) -> list[Any]:
+    """A name that Connect gave, and what the estimators say of known rows."""
+    import headgate as hg
+
+    weight = "IF(id % 2 = 0, 1.0D, 2.5D) _weight"
+    frame = spark.range(1000).selectExpr("id % 2 g", "double(id) y", weight)
+    made = [hg.mean("y"), hg.count(), hg.median("y")]
+    result = frame.groupBy("g").agg(*made, hg.ratio("y", "g"), hg.sum("y"), hg.count("y"))
+    rows = sorted(result.collect())
+    found = [[r[0], r[1].estimate, round(r[1].stderr, 3), r[2].estimate, r[3].estimate] for r in rows]
+    return [result.columns[1], *found]
+
+
+def main(folder: Path) -> None:
+    from pyspark.sql import SparkSession
+
+    import headgate as hg
+    from headgate.demo.session import LOCAL_CHECKPOINTS
+    from headgate.spark.join.call import ROCKSDB
+    from headgate.spark.loop.loop import ControlLoop
+    from headgate.store.ledger.audit import audit
+
+    builder = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2")
+    for name, value in LOCAL_CHECKPOINTS.items():
+        builder = builder.config(name, str(value))
+    spark = builder.getOrCreate()
+    assert type(spark).__module__.startswith("pyspark.sql.connect."), type(spark)
+    control = folder / "control"
+    stream = spark.readStream.schema("id bigint, route string, at timestamp").option(
+        "maxFilesPerTrigger", 1
+    )
+    frame = stream.json(str(folder / "in"))
+    refused = []
+    for odd in ("uuid()", "concat(route, now())"):
+        changing = (
+            frame.selectExpr("*", f"{odd} as odd").where("id >= 0").selectExpr("*", "odd as again")
+        )
+        try:
+            changing.transform(
+                hg.gate("odd", rate=0.5, identity=["id", "again"], control=folder / "odd")
+            )
+        except hg.BadArgument as error:
+            refused.append(str(error))
+        changing.transform(hg.gate("odd", rate=0.5, identity="id", control=folder / "odd"))
+    frame = frame.transform(hg.gate("first", rate=0.5, keep="route = 'r0'", control=control))
+    policy = hg.GroupRates("route", {"r1": 0.5})
+    frame = frame.transform(hg.gate("second", hold="1 hour", policy=policy, control=control))
+    frame = hg.guard(
+        frame, lambda row: (row.id, row.route), schema="id bigint, route string", key="route",
+        arrival="at", target=hg.average("1 hour"), name="third", control=control,
+    )  # fmt: skip
+    for name, counts, rate in (("fourth", "batch", 0.5), ("fifth", "history", 0.9)):
+        drawn = hg.ConceptDriven("route", counts=counts, overflow="smallest")
+        frame = frame.transform(hg.gate(name, rate=rate, policy=drawn, control=control))
+    writer = frame.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
+    query = writer.option("path", str(folder / "out")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    left, right = (stream.json(str(folder / "in")).withWatermark("at", "1 hour") for _ in range(2))
+    spark.conf.set(*ROCKSDB)
+    pairs = hg.join(left, right, on=hg.equal("id"), within="1 hour", time="at", name="sixth",
+                    hold="1 hour", control=control)  # fmt: skip
+    writer = pairs.writeStream.format("parquet").option("path", str(folder / "pairs"))
+    writer = writer.option("checkpointLocation", str(folder / "pairs-checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    ControlLoop.of(spark).drain()
+    joined = spark.read.parquet(str(folder / "pairs")).where("id_left = id_right").count()
+    batch = spark.read.schema("id bigint, route string").json(str(folder / "in"))
+    drawn = batch.transform(hg.gate("first", rate=0.1, policy=hg.ConceptDriven("route")))
+    (counted,) = drawn.agg(hg.count().alias("n"), hg.mean("id").alias("m")).collect()
+    again = batch.transform(hg.gate("first", rate=0.5)).count()
+    rows = spark.read.parquet(str(folder / "out")).count()
+    estimates = estimate(spark)
+    audits = [a.to_json() for a in audit(control)]
+    found = {
+        "rows": rows,
+        "batch": again,
+        "counted": counted.n.estimate,
+        "joined": joined,
+        "estimates": estimates,
+        "refused": refused,
+    }
+    print(json.dumps({"audits": audits, **found}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

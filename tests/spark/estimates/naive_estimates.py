@@ -1,0 +1,173 @@
+"""Slow, obvious twins of the estimators: one group's values (None for null) and weights, row by row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from headgate.spark.estimates.quantiles import FAN, FREQUENCY
+from headgate.spark.estimates.student import normal_quantile, t_quantile
+
+Values = Sequence[float | None]
+Estimate = dict[str, float | None]
+
+
+def kind(w: float) -> str:
+    if w == 1.0:
+        return "kept"
+    units = w * 2**21
+    return "counted" if w < 2**20 and units == math.floor(units) and units % 2 == 1 else "coin"
+
+
+def t(freedom: float, confidence: float) -> float:
+    freedom = max(1.0, freedom)
+    below = math.floor(freedom)
+    low, high = t_quantile(below, confidence), t_quantile(below + 1, confidence)
+    return low + (high - low) * (1 / below - 1 / freedom) / (1 / below - 1 / (below + 1))
+
+
+def v(w: float) -> float:
+    return w * (w - 1.0)
+
+
+def worth(weights: Sequence[float]) -> float:
+    """How many rows the variance has."""
+    return sum(map(v, weights)) ** 2 / sum(v(w) ** 2 for w in weights)
+
+
+def whole(weights: Sequence[float]) -> bool:
+    return abs(sum(weights) - round(sum(weights))) <= len(weights) * 2.0**-21
+
+
+def empty() -> Estimate:
+    return dict.fromkeys(("estimate", "stderr", "low", "high", "share")) | {"rows": 0}
+
+
+def answer(
+    value: float, stderr: float | None, low: Any, high: Any, weights: Sequence[float]
+) -> Estimate:
+    rows = len(weights)
+    return {"estimate": value, "stderr": stderr, "low": low, "high": high, "rows": rows,
+            "share": rows / sum(weights)}  # fmt: skip
+
+
+def ratio(a: Values, b: Values, weights: Sequence[float], confidence: float = 0.95) -> Estimate:
+    rows = [(p, q, w) for p, q, w in zip(a, b, weights, strict=True) if p is not None and q is not None]
+    if not rows:
+        return empty()
+    base = math.fsum(q * w for _, q, w in rows)
+    r = math.fsum(p * w for p, _, w in rows) / base
+    seen = [w for *_, w in rows]
+    shed = [(p - r * q, w) for p, q, w in rows if w > 1.0]
+    if len(shed) < 2:
+        error = 0.0 if not shed else None
+        return answer(r, error, r if not shed else None, r if not shed else None, seen)
+    if all(kind(w) == "counted" for _, w in shed) and whole([w for _, w in shed]):
+        centre = math.fsum(v(w) * e for e, w in shed) / math.fsum(v(w) for _, w in shed)
+        shed = [(e - centre, w) for e, w in shed]
+    n = worth([w for _, w in shed])
+    error = math.sqrt(math.fsum(v(w) * e * e for e, w in shed) * n / (n - 1)) / abs(base)
+    half = t(n - 1, confidence) * error
+    return answer(r, error, r - half, r + half, seen)
+
+
+def mean(y: Values, weights: Sequence[float], confidence: float = 0.95) -> Estimate:
+    return ratio(y, [1.0] * len(y), weights, confidence)
+
+
+def total(y: Values, weights: Sequence[float], confidence: float = 0.95) -> Estimate:
+    seen = [(q, w) for q, w in zip(y, weights, strict=True) if q is not None]
+    if not seen:
+        return empty()
+    value = math.fsum(q * w for q, w in seen)
+    coins = [(q, w) for q, w in seen if kind(w) == "coin"]
+    counted = [(q or 0.0, w) for q, w in zip(y, weights, strict=True) if kind(w) == "counted"]
+    variance = math.fsum(v(w) * q * q for q, w in coins)
+    parts = [(variance, max(1.0, worth([w for _, w in coins]) - 1) if coins else 1.0)]
+    if counted:
+        n = worth([w for _, w in counted])
+        if len(counted) > 1 and whole([w for _, w in counted]):
+            centre = math.fsum(v(w) * q for q, w in counted) / math.fsum(v(w) for _, w in counted)
+            part = math.fsum(v(w) * (q - centre) ** 2 for q, w in counted) * n / (n - 1)
+        else:
+            part = math.fsum(v(w) * q * q for q, w in counted)
+        parts.append((part, max(1.0, n - 1)))
+        variance += part
+    weight = [w for _, w in seen]
+    if len(coins) + len(counted) == 1:
+        return answer(value, None, None, None, weight)
+    pull = 0.0
+    if coins:
+        kw = math.fsum(w for _, w in coins)
+        pull = math.fsum(v(w) for _, w in coins) / kw * math.fsum(q * w for q, w in coins) / kw
+    bottom = sum(p * p / f for p, f in parts)
+    z = t(variance**2 / bottom if bottom else 1.0, confidence)
+    half = z * math.sqrt(variance + (z * pull / 2) ** 2)
+    middle = value + z * z * pull / 2
+    return answer(value, math.sqrt(variance), middle - half, middle + half, weight)
+
+
+def count(weights: Sequence[float], confidence: float = 0.95) -> Estimate:
+    """Of all rows: the ends by bisection on the score, not by its solution."""
+    if not weights:
+        return empty() | {"estimate": 0.0}
+    coins = [w for w in weights if kind(w) == "coin"]
+    counted = [w for w in weights if kind(w) == "counted"]
+    value = math.fsum(weights)
+    if not whole(counted):
+        coins += counted
+    if not coins:
+        return answer(round(value), 0.0, round(value), round(value), weights)
+    variance = math.fsum(map(v, coins))
+    u = variance / math.fsum(coins)
+    z = normal_quantile(confidence)
+
+    def inside(n: float) -> bool:
+        return (n - value) ** 2 <= z * z * (variance + u * (n - value))
+
+    ends = []
+    for direction in (-1.0, 1.0):
+        near, far = 0.0, 10.0 * (z * z * u + z * math.sqrt(variance))
+        for _ in range(200):
+            half = 0.5 * (near + far)
+            near, far = (half, far) if inside(value + direction * half) else (near, half)
+        ends.append(value + direction * near)
+    return answer(value, math.sqrt(variance), max(ends[0], len(weights)), ends[1], weights)
+
+
+def quantile(y: Values, weights: Sequence[float], p: float, confidence: float = 0.95) -> Estimate:
+    rows = sorted((q, w) for q, w in zip(y, weights, strict=True) if q is not None)
+    if not rows:
+        return empty()
+    often = [(q, round(w * FREQUENCY)) for q, w in rows]
+
+    def at(share: float) -> float:
+        position = (sum(f for _, f in often) - 1) * share
+        pair = []
+        for index in (math.floor(position), math.ceil(position)):
+            passed = 0
+            for q, f in often:
+                passed += f
+                if index < passed:
+                    pair.append(q)
+                    break
+        return pair[0] + (pair[1] - pair[0]) * (position - math.floor(position))
+
+    def end(reach: float, side: int) -> float | None:
+        if reach > 1.0:
+            return None
+        share = (lambda g: p * (1 - g)) if side < 0 else (lambda g: p + (1 - p) * g)
+        i = max(j for j in range(len(FAN) - 1) if FAN[j] <= reach)
+        low, high = at(share(FAN[i])), at(min(1.0, share(FAN[i + 1])))
+        return low + (high - low) * (reach - FAN[i]) / (FAN[i + 1] - FAN[i])
+
+    seen = [w for _, w in rows]
+    shed = [w for w in seen if w > 1.0]
+    if len(shed) == 1:
+        return answer(at(p), None, None, None, seen)
+    z = t(worth(shed) - 1 if shed else 1.0, confidence)
+    width = z * math.sqrt(p * (1 - p) * sum(map(v, seen))) / sum(seen)
+    low, high = end(width / p, -1), end(width / (1 - p), 1)
+    error = None if low is None or high is None else (high - low) / (2 * z)
+    return answer(at(p), error, low, high, seen)

@@ -1,0 +1,433 @@
+"""The estimators equal their slow twins and the textbook, in batch and in streams; bad use is told."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession, Window
+from pyspark.sql import functions as F
+
+from headgate.errors import BadArgument
+from headgate.policies.by_group.counted import counted
+from headgate.spark.estimates import estimators as hg
+from headgate.spark.estimates import not_estimable
+from headgate.spark.estimates.student import t_quantile
+from headgate.spark.gate.call import gate
+from tests.spark.estimates import naive_estimates as naive
+
+SCHEMA = "g int, y double, b double, _weight double"
+PAGE = Path(__file__).parents[3] / "docs" / "estimates.md"
+
+
+# ---------------------------------------------------------------- twins
+
+
+def strata(rng: np.random.Generator, kind: str) -> tuple[list[float | None], list[float]]:
+    """Values and weights of one group."""
+    n = int(rng.integers(1, 40))
+    values: list[float | None] = [float(x) for x in rng.normal(10.0, 4.0, n)]
+    if rng.random() < 0.3:
+        values = [None if rng.random() < 0.2 else x for x in values]
+    made = {
+        "kept": lambda: np.ones(n),
+        "coin": lambda: np.full(n, 1.0 / rng.uniform(0.02, 0.9)),
+        "counted": lambda: counted(np.full(n, (n + int(rng.integers(0, 500))) / n)),
+        "cut": lambda: counted(np.full(n, 7.123)),
+        "coins": lambda: 1.0 / rng.uniform(0.02, 1.0, n),
+    }
+    return values, [float(w) for w in made[kind]()]
+
+
+@pytest.fixture(scope="module")
+def groups(spark: SparkSession) -> tuple[Any, dict[int, Any]]:
+    """Groups of every mixture, and Spark's frame of them."""
+    rng = np.random.default_rng(11)
+    kinds = ("kept", "coin", "counted", "cut", "coins")
+    mixtures = [[a] for a in kinds] * 8 + [[a, b] for a in kinds for b in kinds] + [list(kinds)] * 3
+    made: dict[int, Any] = {}
+    for g, mixture in enumerate(mixtures):
+        y: list[float | None] = []
+        w: list[float] = []
+        for part in mixture:
+            values, weights = strata(rng, part)
+            y, w = y + values, w + weights
+        made[g] = (y, [float(x) for x in rng.uniform(0.5, 2.0, len(y))], w)
+    made[len(made)] = ([1.0], [1.0], [10.0])
+    made[len(made)] = ([1.0, 2.0], [1.0, 1.0], [1.0, 10.0])
+    made[len(made)] = ([None, None], [1.0, 1.0], [3.0, 10.0])
+    rows = [(g, *row) for g, columns in made.items() for row in zip(*columns, strict=True)]
+    return spark.createDataFrame(rows, SCHEMA).repartition(3), made
+
+
+def agrees(found: Any, twin: naive.Estimate, what: object) -> None:
+    for field, expected in twin.items():
+        value = found[field]
+        assert (value is None) == (expected is None), (what, field, value, expected)
+        if expected is not None:
+            assert value == pytest.approx(expected, rel=1e-6, abs=1e-9), (what, field)
+
+
+def test_every_estimator_equals_its_twin(groups: tuple[Any, dict[int, Any]]) -> None:
+    frame, made = groups
+    result = frame.groupBy("g").agg(
+        hg.mean("y").alias("mean"),
+        hg.sum("y").alias("sum"),
+        hg.count().alias("count"),
+        hg.ratio("y", F.col("b")).alias("ratio"),
+        hg.median("y").alias("median"),
+        hg.quantile("y", 0.8, confidence=0.9).alias("quantile"),
+        hg.mean("y", confidence=0.5).alias("half"),
+    )
+    found = {row.g: row for row in result.collect()}
+    assert found.keys() == made.keys()
+    for g, (y, b, w) in made.items():
+        agrees(found[g]["mean"], naive.mean(y, w), ("mean", g))
+        agrees(found[g]["half"], naive.mean(y, w, 0.5), ("half", g))
+        agrees(found[g]["sum"], naive.total(y, w), ("sum", g))
+        agrees(found[g]["count"], naive.count(w), ("count", g))
+        agrees(found[g]["ratio"], naive.ratio(y, b, w), ("ratio", g))
+        agrees(found[g]["median"], naive.quantile(y, w, 0.5), ("median", g))
+        agrees(found[g]["quantile"], naive.quantile(y, w, 0.8, 0.9), ("quantile", g))
+
+
+def test_one_stratum_gives_the_textbooks_error(spark: SparkSession) -> None:
+    """Cochran: (1 - f) s²/n for the mean, N² times that for the sum, f (1 - f) ... of a share."""
+    rng = np.random.default_rng(5)
+    population, n = 800, 40
+    y = rng.gamma(3.0, 2.0, n)
+    (w,) = counted([population / n])
+    frame = spark.createDataFrame([(1, float(v), 1.0, float(w)) for v in y], SCHEMA)
+    row = frame.agg(
+        hg.mean("y").alias("m"), hg.sum("y").alias("s"), hg.count().alias("c"),
+        hg.count(F.when(F.col("y") > 5, 1)).alias("x"),
+    ).first()  # fmt: skip
+    assert row is not None
+    error = math.sqrt((1 - n / population) * y.var(ddof=1) / n)
+    assert row.m.stderr == pytest.approx(error, rel=1e-6)
+    assert row.m.high - row.m.estimate == pytest.approx(t_quantile(n - 1, 0.95) * error, rel=1e-5)
+    assert row.s.stderr == pytest.approx(population * error, rel=1e-6)
+    assert (row.c.estimate, row.c.stderr, row.c.low, row.c.high) == (
+        population,
+        0.0,
+        population,
+        population,
+    )
+    p = (y > 5).mean()
+    assert row.x.estimate == pytest.approx(population * p, rel=1e-6)
+    share = math.sqrt((1 - n / population) * p * (1 - p) / (n - 1))
+    assert row.x.stderr == pytest.approx(population * share, rel=1e-6)
+    assert row.x.low < row.x.estimate < row.x.high <= population
+
+
+@pytest.mark.parametrize(("centre", "spread"), [(1e6, 1.0), (1e9, 1e-1), (-1e6, 1e-3), (1e12, 1.0)])
+def test_large_values_of_small_spread_keep_their_error(
+    spark: SparkSession, centre: float, spread: float
+) -> None:
+    rng = np.random.default_rng(17)
+    y = [float(v) for v in centre + spread * rng.normal(size=500)]
+    w = [float(v) for v in np.where(np.arange(500) % 3 == 0, 4.0, 1 / 0.3)]
+    frame = spark.createDataFrame([(1, a, 1.0, b) for a, b in zip(y, w, strict=True)], SCHEMA)
+    row = frame.repartition(4).agg(hg.mean("y").alias("m")).first()
+    assert row is not None
+    shifted = naive.mean([v - centre for v in y], w)
+    assert row.m.stderr == pytest.approx(shifted["stderr"], rel=1e-4)
+    same = spark.createDataFrame([(1, 0.1, 1.0, 4.0)] * 99, SCHEMA).agg(hg.mean("y").alias("m")).first()
+    assert same is not None
+    assert (same.m.estimate, same.m.stderr) == (pytest.approx(0.1), 0.0)
+
+
+# ---------------------------------------------------------------- nulls, nothing, everything
+
+
+def test_without_rows_there_is_no_estimate(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([], SCHEMA)
+    row = frame.agg(
+        hg.mean("y"), hg.sum("y"), hg.ratio("y", "b"), hg.median("y"), hg.quantile("y", 0.9),
+        hg.count().alias("c"),
+    ).first()  # fmt: skip
+    assert row is not None
+    nothing = {"estimate": None, "stderr": None, "low": None, "high": None, "rows": 0, "share": None}
+    for name in ("mean(y)", "sum(y)", "ratio(y, b)", "median(y)", "quantile(y, 0.9)"):
+        assert row[name].asDict() == nothing, name
+    assert row.c.asDict() == nothing | {"estimate": 0.0}
+
+
+def test_what_was_never_shed_is_exact_and_sparks(spark: SparkSession) -> None:
+    rng = np.random.default_rng(23)
+    rows = [(1, float(v), 2.0, None if i % 2 else 1.0) for i, v in enumerate(rng.normal(size=501))]
+    rows += [(1, None, 1.0, 1.0)] * 9
+    plain = [F.avg("y"), F.sum("y"), F.count("y"), F.median("y"), F.count(F.lit(1))]
+    ours = [hg.mean("y"), hg.sum("y"), hg.count("y"), hg.median("y"), hg.count()]
+    row = spark.createDataFrame(rows, SCHEMA).coalesce(1).agg(*plain, *ours).first()
+    assert row is not None
+    for expected, found in zip(row[:5], row[5:], strict=True):
+        assert found.estimate == found.low == found.high == expected
+        assert (found.stderr, found.share) == (0.0, 1.0)
+    assert [found.rows for found in row[5:]] == [501, 501, 501, 501, 510]
+
+
+def test_nulls_are_skipped_and_counted_apart(spark: SparkSession) -> None:
+    rows = [(1, 5.0 if i < 30 else None, 1.0, 4.0) for i in range(40)]
+    frame = spark.createDataFrame(rows, SCHEMA)
+    row = frame.agg(hg.mean("y").alias("m"), hg.count("y").alias("y"), hg.count("*").alias("c")).first()
+    assert row is not None
+    assert (row.m.estimate, row.m.rows, row.m.share) == (5.0, 30, 0.25)
+    assert (row.y.estimate, row.y.rows) == (120.0, 30)
+    assert (row.c.estimate, row.c.rows) == (160.0, 40)
+
+
+def test_none_seen_does_not_mean_none_there(spark: SparkSession) -> None:
+    coins = spark.createDataFrame([(1, None, 1.0, 4.0)] * 50, SCHEMA)
+    draw = spark.createDataFrame([(1, None, 1.0, float(counted([4.0])[0]))] * 50, SCHEMA)
+    for frame in (coins, draw):
+        row = frame.agg(hg.count("y").alias("c")).first()
+        assert row is not None
+        assert (row.c.estimate, row.c.low, row.c.rows) == (0.0, pytest.approx(0.0), 0)
+        assert 8.0 < row.c.high < 12.0  # about three rows at the rate of one in four
+    row = draw.agg(hg.count("b").alias("c")).first()
+    assert row is not None
+    assert row.c.high == row.c.estimate == 200.0
+    assert 180.0 < row.c.low < 192.0
+
+
+def test_cut_strata_are_taken_for_coins(spark: SparkSession) -> None:
+    """Seven of ten rows of a stratum of 47: what lies behind a filter has no exact count."""
+    (w,) = counted([4.7])
+    rows = [(1, 5.0, 1.0, float(w))] * 10
+    whole = spark.createDataFrame(rows, SCHEMA).agg(hg.count().alias("c")).first()
+    cut = (
+        spark.createDataFrame(rows[:7], SCHEMA)
+        .agg(hg.count().alias("c"), hg.sum("y").alias("s"))
+        .first()
+    )
+    assert whole is not None
+    assert cut is not None
+    assert (whole.c.estimate, whole.c.stderr) == (47.0, 0.0)
+    assert cut.c.estimate == pytest.approx(32.9)
+    assert cut.c.stderr == pytest.approx(math.sqrt(7 * 4.7 * 3.7), rel=1e-5)
+    assert cut.s.stderr == pytest.approx(5.0 * math.sqrt(7 * 4.7 * 3.7), rel=1e-5)
+
+
+def test_a_query_never_dies_of_its_numbers(spark: SparkSession) -> None:
+    """In ANSI mode a division by zero or an overflow would end the stream."""
+    assert spark.conf.get("spark.sql.ansi.enabled") == "true"
+    tiny, large = counted([1.0000003, 1e6])
+    nan, infinity = float("nan"), float("inf")
+    groups = [
+        [(0.0, 0.0, 2.0)] * 3,
+        [(nan, 1.0, 2.0), (1.0, 1.0, 3.0)],
+        [(infinity, 1.0, 2.0), (1.0, 1.0, 2.0)],
+        [(1.0, 1.0, float(tiny)), (2.0, -1.0, float(large))],
+        [(1e300, 1e300, 2.0), (-1e300, 1.0, 3.0)],
+        [(1.0, 1.0, 1e300), (2.0, 1.0, 2.0)],
+        [(1.0, 1.0, 0.5), (3.0, 1.0, 0.0)],
+    ]
+    rows = [(g, *row) for g, members in enumerate(groups) for row in members]
+    columns = [hg.mean("y"), hg.sum("y"), hg.count(), hg.count("y"), hg.ratio("y", "b"), hg.median("y")]
+    found = spark.createDataFrame(rows, SCHEMA).groupBy("g").agg(*columns).orderBy("g").collect()
+    assert [row["mean(y)"].rows for row in found] == [len(members) for members in groups]
+    assert found[0]["sum(y)"].high == found[0]["mean(y)"].high == 0.0
+    assert found[0]["ratio(y, b)"].estimate is None
+
+
+def test_names_and_types(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(1, 2.0, 1.0, 1.0)], SCHEMA)
+    result = frame.groupBy("g").agg(
+        hg.mean("y"), hg.count(), hg.sum(F.col("y")), hg.mean(F.col("b")).alias("x")
+    )
+    assert result.columns == ["g", "mean(y)", "count", "sum(y)", "x"]
+    kind = "struct<estimate:double,stderr:double,low:double,high:double,rows:bigint,share:double>"
+    assert {field.dataType.simpleString() for field in result.schema.fields[1:]} == {kind}
+    read = result.select("x.estimate", F.col("mean(y)")["high"]).first()
+    assert read is not None
+    assert tuple(read) == (1.0, 2.0)
+
+
+def test_booleans_and_other_weights(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(i % 4 == 0, 2.0) for i in range(40)], "vip boolean, w double")
+    row = frame.agg(
+        hg.mean("vip", weight="w").alias("m"), hg.count(weight=F.col("w") * 2).alias("c")
+    ).first()
+    assert row is not None
+    assert (row.m.estimate, row.c.estimate) == (0.25, 160.0)
+
+
+# ---------------------------------------------------------------- gates and streams
+
+
+def test_behind_two_gates(spark: SparkSession) -> None:
+    frame = spark.range(40_000).selectExpr("id", "id % 100 y", "cast(id % 5 as string) route")
+    calm = frame.transform(gate("one", rate=0.5)).transform(gate("two", rate=0.3, keep="route = '0'"))
+    rows = calm.groupBy("route").agg(
+        hg.mean("y").alias("m"), hg.count().alias("c"), hg.sum("y").alias("s")
+    )
+    found = rows.collect()
+    assert len(found) == 5
+    for row in found:
+        for one, truth in ((row.m, 47.5 + int(row.route)), (row.c, 8000.0)):
+            assert abs(one.estimate - truth) < 4.0 * one.stderr
+        assert abs(row.s.estimate - 8000.0 * (47.5 + int(row.route))) < 4.0 * row.s.stderr
+        assert row.c.share == pytest.approx(0.5 if row.route == "0" else 0.15, rel=0.1)
+
+
+@pytest.mark.parametrize("mode", ["append", "update"])
+def test_a_stream_gives_what_the_batch_gives(
+    mode: str, file_stream: Callable[..., Any], run_all: Callable[..., list[Any]]
+) -> None:
+    source = file_stream("id bigint, at timestamp, route string, fare double")
+    start = datetime(2030, 1, 1)
+    for batch in range(3):
+        rows = [(i, start + timedelta(minutes=20 * batch, seconds=3 * i)) for i in range(400)]
+        source.add(
+            [
+                {
+                    "id": 1000 * batch + i,
+                    "at": at.isoformat() + "Z",
+                    "route": f"r{i % 2}",
+                    "fare": i % 37,
+                }
+                for i, at in rows
+            ]
+        )
+    source.add(
+        [{"id": 9999, "at": (start + timedelta(hours=9)).isoformat() + "Z", "route": "r0", "fare": 1.0}]
+    )
+
+    def estimated(frame: Any) -> Any:
+        calm = frame.transform(gate("calm", rate=0.4, keep="route = 'r1'"))
+        windows = F.window("at", "30 minutes", "10 minutes").alias("window")
+        return calm.groupBy(windows, "route").agg(
+            hg.mean("fare").alias("mean"), hg.count().alias("count"), hg.sum("fare").alias("sum"),
+            hg.ratio("fare", "id").alias("ratio"), hg.median("fare").alias("median"),
+        )  # fmt: skip
+
+    expected = {(r.window.start, r.route): r for r in estimated(source.batch()).collect()}
+    found = {
+        (r.window.start, r.route): r
+        for r in run_all(estimated(source.frame().withWatermark("at", "1 minute")), mode)
+    }
+    assert len(found) >= 16
+    assert mode == "append" or found.keys() == expected.keys()
+    for key, row in found.items():
+        for name in ("mean", "count", "sum", "ratio", "median"):
+            agrees(row[name], expected[key][name].asDict(), (key, name))
+    assert {row["count"].share for key, row in found.items() if key[1] == "r1"} == {1.0}
+    assert all(
+        0.2 < row["count"].share < 0.6
+        for key, row in found.items()
+        if key[1] == "r0" and row["count"].rows > 30
+    )
+
+
+# ---------------------------------------------------------------- bad use
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, 95, -0.1, float("nan"), True, "0.95"])
+def test_a_confidence_is_between_0_and_1(confidence: Any) -> None:
+    for make in (hg.mean, hg.sum, hg.count, hg.median):
+        with pytest.raises(BadArgument, match="confidence"):
+            make("fare", confidence=confidence)
+    with pytest.raises(BadArgument, match="confidence"):
+        hg.ratio("a", "b", confidence=confidence)
+
+
+@pytest.mark.parametrize("p", [0, 1, 50, -0.5, None, True])
+def test_a_quantile_is_between_0_and_1(p: Any) -> None:
+    with pytest.raises(BadArgument, match="between 0 and 1"):
+        hg.quantile("fare", p)
+
+
+@pytest.mark.parametrize("column", [3, None, "", ["fare"]])
+def test_a_column_is_a_name_or_a_column(column: Any) -> None:
+    with pytest.raises(BadArgument, match="give a column's name or a Column"):
+        hg.mean(column)
+
+
+def test_a_missing_weight_is_named(spark: SparkSession) -> None:
+    from pyspark.errors import AnalysisException
+
+    with pytest.raises(AnalysisException, match="_weight"):
+        spark.range(3).agg(hg.mean("id"))
+
+
+def test_the_errors_on_the_page_are_sparks(spark: SparkSession) -> None:
+    """docs/estimates.md, "Errors you may meet": each text is what Spark says, in the page's order."""
+    events = spark.range(300).selectExpr("timestamp_seconds(id) timestamp", "id value", "'north' route")
+    calm = events.transform(gate("estimates", rate=0.5))
+    volume = calm.agg(hg.sum("value").alias("volume"))
+    mistakes: list[Callable[[], Any]] = [
+        lambda: events.agg(hg.mean("value")),
+        lambda: calm.agg(hg.mean("valeu")),
+        lambda: calm.agg(hg.mean("route")).collect(),
+        lambda: calm.agg(hg.mean(F.to_date("timestamp"))),
+        lambda: calm.withColumn("m", hg.mean("value")),
+        lambda: volume.where("volume > 3"),
+    ]
+    told = re.findall(r"^```text\n(.*?)\n```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert len(told) == len(mistakes)
+    for text, mistake in zip(told, mistakes, strict=True):
+        with pytest.raises(PySparkException) as caught:
+            mistake()
+        assert str(caught.value).startswith(text)
+    with pytest.raises(PySparkException, match="`_weight` cannot be resolved"):
+        calm.select("value").agg(hg.mean("value"))
+    with pytest.raises(PySparkException, match="MISSING_GROUP_BY"):
+        calm.withColumn("m", hg.mean("value").over(Window.partitionBy("route")))
+
+
+def test_what_the_page_offers_instead(spark: SparkSession) -> None:
+    frame = spark.range(4).selectExpr("id value", "string(id) digits", "'north' route", "1D _weight")
+    row = frame.drop("_weight").agg(hg.mean("value", weight=F.lit(1.0)).alias("m")).first()
+    assert row is not None
+    assert (row.m.estimate, row.m.stderr) == (1.5, 0.0)
+    row = frame.agg(hg.mean("digits").alias("m"), hg.count("route").alias("c")).first()
+    assert row is not None
+    assert (row.m.estimate, row.c.estimate) == (1.5, 4.0)
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        row = frame.agg(hg.mean("route").alias("m")).first()
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+    assert row is not None
+    assert (row.m.estimate, row.m.rows) == (None, 0)
+
+
+@pytest.mark.parametrize("name", not_estimable.__all__)
+def test_what_a_sample_does_not_tell_is_refused(name: str) -> None:
+    with pytest.raises(BadArgument, match=rf"hg\.{name} does not exist: .*(F\.|hg\.)"):
+        getattr(not_estimable, name)("fare")
+
+
+def test_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
+    """docs/estimates.md, block by block."""
+    import headgate
+    from headgate.spark.estimates import estimators
+
+    class Names:
+        def __getattr__(self, name: str) -> Any:
+            found = [getattr(m, name, None) for m in (estimators, not_estimable)]
+            return next((f for f in found if f is not None), None) or getattr(headgate, name)
+
+    events = spark.range(3000).selectExpr(
+        "timestamp_seconds(id) timestamp", "id value", "string(id % 3) route", "id % 10 = 0 vip"
+    )
+    page = PAGE.read_text()
+    names: dict[str, Any] = {"hg": Names(), "events": events, "spark": spark}
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 6
+    for block in blocks:
+        exec(block, names)
+    assert names["flat"].count() >= 9
+    assert names["wide"].count() >= 1
+    assert names["rough"].count() == 3
+    assert {row.vips.estimate for row in names["vips"].collect()} == {100.0}
+    (row,) = names["total"].collect()
+    assert (row.estimate, row.stderr) == (sum(range(0, 3000, 10)), 0.0)

@@ -1,0 +1,158 @@
+"""The gate in front of every kind of query."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from pyspark.sql import functions as F
+
+import headgate as hg
+from headgate.spark.loop.loop import ControlLoop
+from headgate.store.ledger.audit import audit
+from headgate.store.ledger.records import queries_of
+from tests.spark.conftest import records
+
+SCHEMA = "id bigint, route string, fare double, at timestamp"
+
+
+def _rows(start: int, n: int = 1000) -> list[dict[str, object]]:
+    return [
+        {
+            "id": i,
+            "route": f"r{i % 7}",
+            "fare": 1.0,
+            "at": f"2026-01-01T00:{i // 60 % 60:02d}:{i % 60:02d}Z",
+        }
+        for i in range(start, start + n)
+    ]
+
+
+def test_deduplication_keeps_one_of_each_kept_row(file_stream, run_all, control: Path) -> None:
+    stream = file_stream(SCHEMA)
+    stream.add(_rows(0))
+    stream.add(_rows(0))
+    gated = stream.frame().transform(hg.gate("dedup", rate=0.5, control=control))
+    out = run_all(gated.withWatermark("at", "1 hour").dropDuplicates(["id", "at"]))
+    first, second = records(control, "dedup")[:2]
+    assert first.kept == second.kept == len(out), "a row and its duplicate share a fate"
+
+
+def test_stream_stream_join_with_a_gate_on_each_side(file_stream, run_all, control: Path) -> None:
+    left, right = file_stream(SCHEMA, "left"), file_stream(SCHEMA, "right")
+    left.add(_rows(0))
+    right.add(_rows(0))
+    a = left.frame().transform(hg.gate("left", rate=0.5, control=control, identity="id", seed=5))
+    b = right.frame().transform(hg.gate("right", rate=0.5, control=control, identity="id", seed=5))
+    a = a.withWatermark("at", "1 hour").select("id", F.col("at").alias("a_at"), "_weight")
+    b = b.withWatermark("at", "1 hour").select(F.col("id").alias("b_id"), F.col("at").alias("b_at"))
+    joined = a.join(b, F.expr("id = b_id and b_at between a_at and a_at + interval 1 minute"))
+    out = run_all(joined)
+    kept = {side: records(control, side)[0].kept for side in ("left", "right")}
+    assert len(out) == kept["left"] == kept["right"], (
+        "one identity and one seed keep both halves of each pair"
+    )
+    assert all(x.complete for x in audit(control))
+
+
+def test_several_gates_in_one_query_each_balance(file_stream, run_all, control: Path) -> None:
+    stream = file_stream(SCHEMA)
+    stream.add(_rows(0, 4000))
+    frame = stream.frame().transform(hg.gate("outer", rate=0.5, control=control))
+    frame = frame.where("fare > 0").transform(hg.gate("inner", rate=0.5, control=control))
+    out = run_all(frame)
+    (outer,), (inner,) = records(control, "outer"), records(control, "inner")
+    assert (outer.arrived, inner.arrived) == (4000, outer.kept)
+    assert inner.kept == len(out)
+    assert {row["_weight"] for row in out} == {4.0}
+
+
+def test_foreach_batch_sinks_see_gated_rows(spark, file_stream, control: Path, tmp_path: Path) -> None:
+    stream = file_stream(SCHEMA)
+    stream.add(_rows(0, 2000))
+    seen: list[int] = []
+    gated = stream.frame().transform(hg.gate("each", rate=0.5, control=control))
+    query = (
+        gated.writeStream.foreachBatch(lambda frame, _: seen.append(frame.count()))
+        .option("checkpointLocation", str(tmp_path / "c"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    ControlLoop.of(spark).drain()
+    assert sum(seen) == sum(r.kept for r in records(control, "each"))
+
+
+def test_rate_source_with_a_processing_time_trigger(spark, control: Path) -> None:
+    stream = spark.readStream.format("rate").option("rowsPerSecond", 500).load()
+    gated = stream.transform(hg.gate("rate", hold="20 seconds", arrival="timestamp", control=control))
+    query = gated.writeStream.format("noop").trigger(processingTime="500 milliseconds").start()
+    try:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            ControlLoop.of(spark).drain()
+            done = (
+                [r for r in records(control, "rate") if r.arrived] if queries_of(control, "rate") else []
+            )
+            if len(done) >= 2:
+                break
+            time.sleep(0.3)
+    finally:
+        query.stop()
+    assert len(done) >= 2
+    assert all(r.shed == 0 and r.balanced for r in done)
+    assert all(0 < r.delay_s < 60 for r in done)
+
+
+def test_empty_batches_and_empty_files(file_stream, run_all, control: Path) -> None:
+    stream = file_stream(SCHEMA)
+    stream.add([])
+    stream.add(_rows(0, 10))
+    stream.add([])
+    out = run_all(stream.frame().transform(hg.gate("empty", rate=0.5, control=control)))
+    assert all(a.complete for a in audit(control))
+    assert sum(r.kept for r in records(control, "empty")) == len(out)
+
+
+def test_value_classes_shed_nothing_of_the_best_while_others_remain(
+    file_stream, run_all, control: Path
+) -> None:
+    stream = file_stream(SCHEMA)
+    for i in range(3):
+        stream.add(_rows(i * 7000, 7000))
+    gate = hg.gate("value", rate=0.4, control=control, keep="route = 'r0'")
+    out = run_all(stream.frame().transform(gate))
+    best = [row for row in out if row["route"] == "r0"]
+    assert len(best) == 3000
+    assert {row["_weight"] for row in best} == {1.0}
+    last = records(control, "value")[-1]
+    assert last.groups == {"1": 1000}
+    assert last.kept / last.arrived == pytest.approx(0.4, abs=0.03), (
+        "the budget is met with the class in it"
+    )
+
+
+def test_group_rates_apply_to_named_groups_only(file_stream, run_all, control: Path) -> None:
+    stream = file_stream(SCHEMA)
+    stream.add([*_rows(0, 7000), {"id": 9, "route": None, "fare": 1.0, "at": None}])
+    policy = hg.GroupRates("route", {"r1": 0.1, None: 0.5, "nowhere": 0.2})
+    out = run_all(stream.frame().transform(hg.gate("g", rate=1.0, policy=policy, control=control)))
+    by_route: dict[object, int] = {}
+    for row in out:
+        by_route[row["route"]] = by_route.get(row["route"], 0) + 1
+    assert 50 < by_route.pop("r1") < 160
+    by_route.pop(None, None)
+    assert set(by_route.values()) == {1000}
+    (record,) = records(control, "g")
+    assert record.balanced
+    assert len(record.plan.exceptions) == 3
+
+
+def test_group_rates_on_a_batch_keep_the_same_rows(file_stream, run_all, control: Path) -> None:
+    stream = file_stream(SCHEMA)
+    stream.add(_rows(0, 3000))
+    policy = hg.GroupRates(("route", "fare"), {("r1", 1.0): 0.2})
+    streamed = run_all(stream.frame().transform(hg.gate("g", rate=0.5, policy=policy, control=control)))
+    batch = stream.batch().transform(hg.gate("g", rate=0.5, policy=policy)).collect()
+    assert {(r.id, r._weight) for r in streamed} == {(r.id, r._weight) for r in batch}

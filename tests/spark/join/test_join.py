@@ -1,0 +1,447 @@
+"""`hg.join` on real streams, against a join by brute force."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import headgate as hg
+from headgate.spark.join.call import ROCKSDB
+from headgate.store.ledger.audit import audit
+from tests.spark.conftest import records
+
+SETS = "id bigint, at timestamp, items array<bigint>, topic string, worth double"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+
+
+@pytest.fixture(autouse=True)
+def state_store(spark: SparkSession) -> Iterator[None]:
+    """The join needs RocksDB; other tests keep what they had."""
+    before = spark.conf.get(PROVIDER)
+    spark.conf.set(*ROCKSDB)
+    yield
+    spark.conf.set(PROVIDER, before)
+
+
+def _at(second: float) -> str:
+    return (START + timedelta(seconds=second)).isoformat().replace("+00:00", "Z")
+
+
+def _rows(
+    rng: np.random.Generator, n: int, first_id: int, since: float, until: float
+) -> list[dict[str, Any]]:
+    found = []
+    for i, second in enumerate(np.sort(rng.uniform(since, until, n))):
+        items = rng.choice(40, size=int(rng.integers(0, 7)), replace=False, p=_popular(40))
+        found.append(
+            {
+                "id": first_id + i,
+                "at": _at(float(np.round(second, 3))),
+                "items": [int(x) for x in items],
+                "topic": str(rng.choice(["a", "b", "c"])),
+                "worth": float(rng.choice([1.0, 5.0])),
+            }
+        )
+    return found
+
+
+def _popular(n: int) -> np.ndarray:
+    weights = 1.0 / np.arange(1, n + 1)
+    return weights / weights.sum()
+
+
+def _second(row: dict[str, Any]) -> float:
+    return (datetime.fromisoformat(row["at"].replace("Z", "+00:00")) - START).total_seconds()
+
+
+def _brute(
+    left: list[dict[str, Any]],
+    right: list[dict[str, Any]],
+    test: Callable[[dict[str, Any], dict[str, Any]], bool],
+    within: tuple[float, float],
+) -> list[tuple[int, int]]:
+    """Every pair, in Python: a left row waits within[0] for right ones, a right row within[1]."""
+    found = []
+    for a, b in itertools.product(left, right):
+        lag = _second(b) - _second(a)
+        if -within[1] - 1e-9 <= lag <= within[0] + 1e-9 and test(a, b):
+            found.append((a["id"], b["id"]))
+    return sorted(found)
+
+
+def _overlap(k: int) -> Callable[[dict[str, Any], dict[str, Any]], bool]:
+    return lambda a, b: len(set(a["items"]) & set(b["items"])) >= k
+
+
+class Streams:
+    """Two streams of files, and all rows that were put into them."""
+
+    def __init__(self, file_stream: Callable[..., Any], seed: int = 1, schema: str = SETS) -> None:
+        self.left, self.right = file_stream(schema, "left"), file_stream(schema, "right")
+        self.rng = np.random.default_rng(seed)
+        self.rows: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
+
+    def add(self, n: int, since: float, until: float) -> None:
+        """One batch for each side."""
+        for side, stream in enumerate((self.left, self.right)):
+            rows = _rows(self.rng, n, 100_000 * side + len(self.rows[side]), since, until)
+            self.rows[side].extend(rows)
+            stream.add(rows)
+
+    def frames(self, delay: str = "1 minute") -> tuple[DataFrame, DataFrame]:
+        """Both, with watermarks."""
+        return (
+            self.left.frame().withWatermark("at", delay),
+            self.right.frame().withWatermark("at", delay),
+        )
+
+
+@pytest.fixture
+def streams(file_stream: Callable[..., Any]) -> Streams:
+    made = Streams(file_stream)
+    for batch in range(4):
+        made.add(120, 10.0 * batch, 10.0 * (batch + 1))
+    return made
+
+
+def _pairs(rows: list[Any]) -> list[tuple[int, int]]:
+    return sorted((r["id_left"], r["id_right"]) for r in rows)
+
+
+CONDITIONS = {
+    "overlap": (hg.overlap("items", at_least=2), _overlap(2)),
+    "subset": (hg.subset("items"), lambda a, b: set(a["items"]) <= set(b["items"])),
+    "superset": (hg.superset("items"), lambda a, b: set(a["items"]) >= set(b["items"])),
+    "equal": (hg.equal("topic"), lambda a, b: a["topic"] == b["topic"]),
+    "predicate": (
+        hg.predicate(
+            lambda a, b: (a["worth"] > b["worth"]) & (a["id"] % 3 == b["id"] % 3), ["worth", "id"]
+        ),
+        lambda a, b: a["worth"] > b["worth"] and a["id"] % 3 == b["id"] % 3,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_below_capacity_the_result_is_the_full_join(streams, run_all, control: Path, name: str) -> None:
+    condition, test = CONDITIONS[name]
+    left, right = streams.frames()
+    joined = hg.join(left, right, on=condition, within=("15 seconds", "6 seconds"), time="at",
+                     budget="2 cores", hold="10 seconds", control=control)  # fmt: skip
+    found = _pairs(run_all(joined))
+    assert found == _brute(*streams.rows, test, (15.0, 6.0))
+    assert len(found) == len(set(found)) > 50, "each pair once"
+    kept = records(control, "join")
+    assert all(r.kept == r.arrived and r.measures["completeness"] == 1.0 for r in kept)
+    assert sum(r.measures["pairs"] for r in kept) == len(found)
+    assert all(x.balanced and x.complete for x in audit(control))
+
+
+def test_inner_products_of_maps_and_of_vectors(file_stream, run_all, control: Path) -> None:
+    schema = "id bigint, at timestamp, weights map<string,double>, vector array<double>"
+    streams = Streams(file_stream, schema=schema)
+    rng = np.random.default_rng(3)
+    rows: list[list[dict[str, Any]]] = [[], []]
+    for batch in range(2):
+        for side, stream in enumerate((streams.left, streams.right)):
+            new = []
+            for i in range(60):
+                words = rng.choice(12, size=3, replace=False)
+                weights = {f"w{w}": float(np.round(rng.uniform(0, 1), 3)) for w in words}
+                vector = [float(x) for x in np.round(rng.normal(size=4), 3)]
+                number = 100_000 * side + 60 * batch + i
+                new.append(
+                    {"id": number, "at": _at(10 * batch + i / 6), "weights": weights, "vector": vector}
+                )
+            rows[side].extend(new)
+            stream.add(new)
+
+    def sparse(a: dict[str, Any], b: dict[str, Any]) -> bool:
+        return sum(v * b["weights"].get(k, 0.0) for k, v in a["weights"].items()) >= 0.7001
+
+    def dense(a: dict[str, Any], b: dict[str, Any]) -> bool:
+        return float(np.dot(a["vector"], b["vector"])) >= 2.00005
+
+    for name, column, threshold, test in (
+        ("sparse", "weights", 0.7001, sparse),
+        ("dense", "vector", 2.00005, dense),
+    ):
+        left, right = streams.frames()
+        joined = hg.join(left, right, on=hg.inner_product(column, at_least=threshold), name=name,
+                         within="20 seconds", time="at", hold="10 seconds", control=control)  # fmt: skip
+        found = _pairs(run_all(joined, checkpoint=name))
+        assert found == _brute(rows[0], rows[1], test, (20.0, 20.0))
+        assert found
+
+
+def test_a_fixed_budget_makes_the_comparisons_that_pay(streams, run_all, control: Path) -> None:
+    full = set(_brute(*streams.rows, _overlap(3), (20.0, 20.0)))
+    left, right = streams.frames()
+    joined = hg.join(left, right, on=hg.overlap("items", at_least=3), within="20 seconds", time="at",
+                     budget=12_000, control=control, basic_window="5 seconds")  # fmt: skip
+    found = set(_pairs(run_all(joined)))
+    kept = records(control, "join")
+    assert found < full, "a part of the full join, and nothing else"
+    made, wanted = sum(r.kept for r in kept), sum(r.arrived for r in kept)
+    assert all(r.kept <= 1.1 * 12_000 for r in kept)
+    assert made < 0.5 * wanted
+    assert len(found) / len(full) > 1.3 * made / wanted, "better than comparisons at random"
+    estimate = len(found) + sum(r.measures["pairs_missed"] for r in kept)
+    assert 0.5 * len(full) < estimate < 2.0 * len(full)
+    last = kept[-1]
+    assert last.state == "shedding"
+    assert 0.0 < last.measures["completeness"] < 1.0
+    assert last.measures["completeness_error"] > 0.0
+    assert last.windows
+    assert sum(w[1] for w in last.windows) == last.measures["pairs"]
+
+
+def test_utility_moves_the_choice_to_what_is_worth_more(streams, run_all, control: Path) -> None:
+    shares = {}
+    worth = {r["id"]: r["worth"] for side in streams.rows for r in side}
+    for name, utility in (("plain", None), ("worth", "worth")):
+        left, right = streams.frames()
+        joined = hg.join(left, right, on=hg.overlap("items", at_least=2), within="20 seconds", time="at",
+                         budget=20_000, utility=utility, name=name, control=control)  # fmt: skip
+        found = _pairs(run_all(joined, checkpoint=name))
+        shares[name] = np.mean([max(worth[a], worth[b]) == 5.0 for a, b in found])
+    assert shares["worth"] > shares["plain"]
+    last = records(control, "worth")[-1]
+    assert last.measures["utility"] > last.measures["pairs"]
+
+
+def test_late_rows_are_counted_and_not_joined(file_stream, run_all, control: Path) -> None:
+    streams = Streams(file_stream)
+    streams.add(50, 0.0, 10.0)
+    streams.add(50, 100.0, 110.0)
+    streams.add(50, 200.0, 210.0)  # the watermark behind this batch is 190 - 10
+    late = _rows(streams.rng, 20, 900, 50.0, 60.0)
+    streams.left.add(late)
+    streams.right.add([])
+    streams.add(50, 210.0, 220.0)
+    left, right = streams.frames("10 seconds")
+    joined = hg.join(left, right, on=hg.overlap("items", at_least=1), within="5 minutes", time="at",
+                     hold="10 seconds", control=control)  # fmt: skip
+    found = _pairs(run_all(joined))
+    assert sum(r.measures["late_rows"] for r in records(control, "join")) == 20
+    assert found == _brute(*streams.rows, _overlap(1), (300.0, 300.0))
+
+
+def test_windows_leave_the_state(file_stream, run_all, control: Path) -> None:
+    streams = Streams(file_stream)
+    for batch in range(8):
+        streams.add(40, 60.0 * batch, 60.0 * (batch + 1))
+    left, right = streams.frames("1 second")
+    joined = hg.join(left, right, on=hg.overlap("items", at_least=1), within="60 seconds", time="at",
+                     hold="10 seconds", control=control)  # fmt: skip
+    found = _pairs(run_all(joined))
+    assert found == _brute(*streams.rows, _overlap(1), (60.0, 60.0))
+    blocks = [r.measures["blocks"] for r in records(control, "join")]
+    # Two minutes of two streams in windows of 3 s, at two places of which one side is at both.
+    assert blocks[-1] <= 1.2 * max(blocks[2:5])
+
+
+def test_nulls_and_empty_sets(file_stream, run_all, control: Path) -> None:
+    streams = Streams(file_stream)
+    base = {"topic": "a", "worth": 1.0}
+    streams.left.add([
+        {"id": 1, "at": _at(1), "items": None, **base},
+        {"id": 2, "at": None, "items": [1, 2], **base},
+        {"id": 3, "at": _at(1), "items": [], **base},
+        {"id": 4, "at": _at(1), "items": [1, None, 1, 2], **base},
+        {"id": 5, "at": _at(1), "items": [1, 1, 1], **base},
+    ])  # fmt: skip
+    streams.right.add([{"id": 9, "at": _at(2), "items": [2, 1, None], **base}])
+    left, right = streams.frames()
+    joined = hg.join(left, right, on=hg.overlap("items", at_least=2), within="1 minute", time="at",
+                     control=control)  # fmt: skip
+    assert _pairs(run_all(joined)) == [(4, 9)], "duplicates and nulls are no common items"
+
+
+def test_lists_and_counts_say_the_same_as_pairs(streams, run_all, control: Path) -> None:
+    wanted = _brute(*streams.rows, _overlap(2), (10.0, 10.0))
+    found = {}
+    for output in ("lists", "counts"):
+        left, right = streams.frames()
+        joined = hg.join(left, right, on=hg.overlap("items", at_least=2), within="10 seconds", time="at",
+                         output=output, name=output, control=control)  # fmt: skip
+        found[output] = run_all(joined, checkpoint=output)
+    listed = sorted((r["id"], m["id"]) for r in found["lists"] for m in r["matches"])
+    assert listed == wanted
+    assert len(found["lists"]) < len(wanted)
+    assert sum(r["pairs"] for r in found["counts"]) == len(wanted)
+    assert all(r["estimate"] == r["pairs"] and r["stderr"] == 0.0 for r in found["counts"])
+    assert all(r["completeness"] == 1.0 for r in found["counts"])
+
+
+def test_a_restart_goes_on_with_windows_and_pay_offs(file_stream, run_all, control: Path) -> None:
+    streams = Streams(file_stream)
+
+    def run() -> list[Any]:
+        left, right = streams.frames()
+        joined = hg.join(left, right, on=hg.overlap("items", at_least=2), within="30 seconds", time="at",
+                         hold="10 seconds", control=control)  # fmt: skip
+        return joined.collect() if not joined.isStreaming else run_to_files(joined)
+
+    sink = control.parent / "sink"
+
+    def run_to_files(joined: DataFrame) -> list[Any]:
+        writer = joined.writeStream.format("parquet").option("path", str(sink))
+        writer = writer.option("checkpointLocation", str(control.parent / "cp")).trigger(
+            availableNow=True
+        )
+        query = writer.start()
+        assert query.awaitTermination(120)
+        return joined.sparkSession.read.parquet(str(sink)).collect()
+
+    streams.add(80, 0.0, 10.0)
+    streams.add(80, 10.0, 20.0)
+    run()
+    streams.add(80, 20.0, 30.0)
+    streams.add(80, 30.0, 40.0)
+    found = _pairs(run())
+    assert found == _brute(*streams.rows, _overlap(2), (30.0, 30.0))
+    kept = records(control, "join")
+    assert sum(r.measures["left_rows"] for r in kept) == len(streams.rows[0])
+    assert sum(r.measures["right_rows"] for r in kept) == len(streams.rows[1])
+    assert max(r.measures["blocks"] for r in kept[2:]) > max(r.measures["blocks"] for r in kept[:1])
+
+
+def test_a_replayed_batch_makes_the_same_comparisons(streams, run_all, control: Path) -> None:
+    """Two queries with the same plans and seeds: the choice follows no clock."""
+    found = []
+    for name in ("one", "two"):
+        left, right = streams.frames()
+        joined = hg.join(left, right, on=hg.overlap("items", at_least=2), within="20 seconds", time="at",
+                         budget=20_000, name=name, seed=5, control=control)  # fmt: skip
+        found.append(_pairs(run_all(joined, checkpoint=name)))
+    assert found[0] == found[1]
+    made = [[r.kept for r in records(control, name)] for name in ("one", "two")]
+    assert made[0] == made[1]
+    assert sum(made[0]) < sum(r.arrived for r in records(control, "one"))
+
+
+def test_strings_times_of_other_names_and_suffixes(file_stream, run_all, control: Path) -> None:
+    left = file_stream("id bigint, published timestamp, keywords array<string>", "a")
+    right = file_stream("id bigint, `seen.at` timestamp, tags array<string>", "b")
+    left.add([{"id": 1, "published": _at(0), "keywords": ["covid", "win", "ä"]}])
+    right.add([{"id": 2, "seen.at": _at(5), "tags": ["ä", "covid"]}])
+    joined = hg.join(
+        left.frame().withWatermark("published", "1 minute"),
+        right.frame().withWatermark("`seen.at`", "1 minute"),
+        on=hg.overlap("keywords", "tags", at_least=2),
+        within="1 minute",
+        time=("published", "seen.at"),
+        suffixes=("_bbc", "_fox"),
+        control=control,
+    )
+    (row,) = run_all(joined)
+    assert (row["id_bbc"], row["id_fox"], row["keywords"], row["tags"]) == (
+        1,
+        2,
+        ["covid", "win", "ä"],
+        ["ä", "covid"],
+    )
+    assert row["published"].astimezone(UTC) == START
+
+
+BAD = {
+    "a set is not a string": ({"on": hg.overlap("topic", at_least=1)}, "is a string, not a set"),
+    "equality of sets": ({"on": hg.equal("items")}, "single values"),
+    "a product of strings": ({"on": hg.inner_product("topic", at_least=1)}, "map from item to weight"),
+    "no such column": ({"on": hg.overlap("nothing", at_least=1)}, "no such column"),
+    "no condition": ({"on": "items"}, "no condition"),
+    "negative window": ({"within": "-5 seconds"}, "within"),
+    "empty basic window": ({"basic_window": "0 seconds"}, "basic_window"),
+    "basic window too long": ({"basic_window": "2 hours"}, "longer than the window"),
+    "time is no timestamp": ({"time": "id"}, "not a timestamp"),
+    "unknown output": ({"output": "json"}, "one of 'pairs', 'lists', 'counts'"),
+    "outer join": ({"how": "left"}, "cannot be told from"),
+    "budget in words": ({"budget": "two cores"}, '"2 cores"'),
+    "negative budget": ({"budget": -1}, "above 0"),
+    "negative target": ({"hold": "-2 seconds"}, "hold"),
+    "utility of an array": ({"utility": "items"}, "column of numbers"),
+    "equal suffixes": ({"suffixes": ("", "")}, "two columns named"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_use_is_told_at_the_call(streams, control: Path, what: str) -> None:
+    changes, message = BAD[what]
+    left, right = streams.frames()
+    given: dict[str, Any] = {
+        "on": hg.overlap("items", at_least=2),
+        "within": "1 hour",
+        "time": "at",
+        "control": control,
+    }
+    with pytest.raises(hg.HeadgateError, match=message):
+        hg.join(left, right, **{**given, **changes})
+
+
+def test_the_sessions_state_store_is_not_touched(streams, spark, control: Path) -> None:
+    """The setting is the whole session's: the user's to choose, and told so."""
+    default = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+    spark.conf.set(PROVIDER, default)
+    left, right = streams.frames()
+    with pytest.raises(hg.BadArgument, match=r"needs RocksDB: spark\.conf\.set\(.*RocksDBStateStore"):
+        hg.join(left, right, on=hg.overlap("items", at_least=2), within="1 hour", time="at",
+                control=control)  # fmt: skip
+    assert spark.conf.get(PROVIDER) == default
+
+
+def test_other_queries_keep_the_sessions_store_beside_a_join(
+    file_stream, spark, run_all, control: Path, tmp_path: Path
+) -> None:
+    before = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+    row = {"items": [1, 2], "topic": "a", "worth": 1.0}
+    left, right = file_stream(SETS, "left"), file_stream(SETS, "right")
+    left.add([{"id": 1, "at": _at(0), **row}])
+    sides = [side.frame().withWatermark("at", "1 minute") for side in (left, right)]
+    joined = hg.join(*sides, on=hg.overlap("items", at_least=2), within="1 minute", time="at",
+                     control=control)  # fmt: skip
+
+    def pairs(identity: int) -> int:
+        right.add([{"id": identity, "at": _at(identity), **row}])
+        writer = joined.writeStream.format("parquet").option("path", str(tmp_path / "pairs"))
+        writer = writer.option("checkpointLocation", str(tmp_path / "joined"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+        return spark.read.parquet(str(tmp_path / "pairs")).count()
+
+    assert pairs(1) == 1
+    spark.conf.set(PROVIDER, before)
+    counted = left.frame().groupBy("topic").count()
+    assert run_all(counted, "complete", "counted")[0]["count"] == 1
+    assert list((tmp_path / "counted" / "state").rglob("*.delta")), "not RocksDB"
+    assert pairs(2) == 2, "the join goes on with the store of its checkpoint"
+
+
+def test_a_stream_without_a_watermark_is_refused(streams, control: Path) -> None:
+    left, _ = streams.frames()
+    with pytest.raises(hg.BadArgument, match=r"right.withWatermark\(\"at\""):
+        hg.join(left, streams.right.frame(), on=hg.overlap("items", at_least=2), within="1 hour",
+                time="at", control=control)  # fmt: skip
+
+
+def test_batch_frames_are_refused(streams, control: Path) -> None:
+    left, _ = streams.frames()
+    with pytest.raises(hg.WrongKindOfFrame, match="not a stream"):
+        hg.join(left, streams.right.batch(), on=hg.overlap("items", at_least=2), within="1 hour",
+                time="at", control=control)  # fmt: skip
+
+
+def test_columns_of_different_kinds_are_refused(streams, spark, control: Path) -> None:
+    left, right = streams.frames()
+    words = right.withColumn("items", F.transform("items", lambda x: x.cast("string")))
+    with pytest.raises(hg.BadArgument, match="cast one"):
+        hg.join(left, words, on=hg.overlap("items", at_least=2), within="1 hour", time="at",
+                control=control)  # fmt: skip
