@@ -17,7 +17,7 @@ PURE = (
 
 
 def _pure_modules() -> list[str]:
-    found = ["durations", "errors", "testing.clock", "testing.contracts"]
+    found = ["durations", "errors", "settings", "testing.clock", "testing.contracts"]
     for package in PURE:
         found.append(package)
         path = importlib.import_module(f"headgate.{package}").__path__

@@ -18,7 +18,7 @@ from headgate import __version__
 from headgate.cli import main
 from headgate.cli.plumbing import LazyGroup
 from headgate.core.plan import KEEP_ALL, Plan
-from headgate.core.settings import GateSettings
+from headgate.settings import GateSettings
 from headgate.store.guards import declare_guard
 from headgate.store.ledger.records import Ledger, Record
 from headgate.store.plans import PinnedPlan, PlanStore

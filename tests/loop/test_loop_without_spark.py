@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from headgate.core.plan import KEEP_ALL
-from headgate.core.settings import GateSettings
 from headgate.policies import Uniform
 from headgate.run.gate_run import GateSpec
+from headgate.settings import GateSettings
 from headgate.spark.loop import heart
 from headgate.spark.loop import loop as loop_module
 from headgate.spark.loop.loop import ControlLoop

@@ -13,10 +13,10 @@ import pytest
 from headgate import Budget, Concept, LoadSample, Policy
 from headgate.control import Controller, ControllerConfig
 from headgate.core.plan import KEEP_ALL, Plan
-from headgate.core.settings import GateSettings
 from headgate.errors import OwnedElsewhere
 from headgate.policies import Grouping
 from headgate.run.faults import TOO_MANY_FAULTS
+from headgate.settings import GateSettings
 from headgate.store.lease import Holder, this_process
 from headgate.store.ledger import bookkeeper
 from headgate.store.ledger.records import Ledger, Record

@@ -13,9 +13,9 @@ import pytest
 from headgate import Budget, Concept, FixedRate, GroupRates, LoadSample, Policy, Uniform, ValueClasses
 from headgate.core.load import ReadLimit
 from headgate.core.plan import KEEP_ALL, Plan
-from headgate.core.settings import GateSettings
 from headgate.core.witness import Witness
 from headgate.run.gate_run import BatchReport, GateRun, GateSpec
+from headgate.settings import GateSettings
 from headgate.store.ledger.records import Ledger, Record
 from headgate.store.plans import PinnedPlan, PlanStore
 from headgate.store.settings_file import SettingsFile

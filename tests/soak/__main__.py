@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from headgate.core import settings
+from headgate import settings
 from headgate.demo.session import quiet_session
 from headgate.spark.join.call import ROCKSDB
 from headgate.store.ledger import carried

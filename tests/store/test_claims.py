@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from headgate.cli import main
 from headgate.core.plan import KEEP_ALL, Plan
-from headgate.core.settings import GateSettings
+from headgate.settings import GateSettings
 from headgate.store import durable, folder
 from headgate.store.folder import claim_json, open_control_folder, read_json, unclaim, write_json
 from headgate.store.ledger.audit import audit

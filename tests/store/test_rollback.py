@@ -8,9 +8,9 @@ import pytest
 
 from headgate.core.load import LoadSample
 from headgate.core.plan import KEEP_ALL, Plan
-from headgate.core.settings import GateSettings
 from headgate.policies import Uniform
 from headgate.run.gate_run import BatchReport, GateRun, GateSpec
+from headgate.settings import GateSettings
 from headgate.store.ledger.records import Ledger, Record
 from headgate.store.ledger.segments import SEGMENT
 from headgate.store.plans import KEPT_PINS, PinnedPlan, PlanStore

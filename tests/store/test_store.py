@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from headgate.core.plan import KEEP_ALL, Plan
-from headgate.core.settings import GateSettings
 from headgate.errors import BadArgument, ControlFolderError, NamedTwice
+from headgate.settings import GateSettings
 from headgate.store.folder import (
     check_gate_name,
     claim_json,

@@ -15,10 +15,10 @@ from click.testing import CliRunner
 from headgate.cli import main
 from headgate.core.load import LoadSample
 from headgate.core.plan import KEEP_ALL, Plan
-from headgate.core.settings import GateSettings
 from headgate.errors import BadArgument
 from headgate.policies import Uniform
 from headgate.run.gate_run import BatchReport, GateRun, GateSpec
+from headgate.settings import GateSettings
 from headgate.store import upkeep as upkeep_module
 from headgate.store.ledger.records import Ledger, Record, queries_of
 from headgate.store.ledger.segments import SEGMENT, Segments

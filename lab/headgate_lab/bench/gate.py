@@ -21,10 +21,10 @@ from pyspark.sql import functions as F
 from rich.progress import Progress
 
 from headgate.core.plan import Plan
-from headgate.core.settings import GateSettings
 from headgate.demo.session import quiet_session
 from headgate.demo.workload import Workload
 from headgate.policies import Grouping, Policy, Uniform
+from headgate.settings import GateSettings
 from headgate.spark.gate.call import gate
 from headgate.spark.gate.frame import Gate
 from headgate.spark.gate.identity import named_keys

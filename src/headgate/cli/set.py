@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from headgate.cli.plumbing import json_option, print_json
-from headgate.core.settings import MODES, GateSettings
 from headgate.errors import BadArgument
+from headgate.settings import MODES, GateSettings
 from headgate.store.folder import used_control_folder
 from headgate.store.settings_file import SettingsFile
 

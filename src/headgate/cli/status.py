@@ -13,8 +13,8 @@ from rich.text import Text
 from headgate.cli.plumbing import json_option, print_json
 from headgate.cli.set import retention_text, target_text
 from headgate.cli.tables import console, table
-from headgate.core.settings import RETENTION_S, retention_s
 from headgate.errors import BadArgument
+from headgate.settings import RETENTION_S, retention_s
 from headgate.store.folder import used_control_folder
 from headgate.store.guards import guard_in
 from headgate.store.lease import GONE_S

@@ -15,11 +15,11 @@ from headgate.core.event_time import EventTime
 from headgate.core.load import Budget, Concept, LoadSample, ReadLimit
 from headgate.core.partners import Partners
 from headgate.core.plan import KEEP_ALL, Plan
-from headgate.core.settings import GateSettings
 from headgate.core.witness import UNKNOWN, Witness, cross_examine
 from headgate.errors import HeadgateError
 from headgate.policies import Policy
 from headgate.run.faults import Faults
+from headgate.settings import GateSettings
 from headgate.store.folder import read_json, write_json
 from headgate.store.ledger.bookkeeper import Bookkeeper
 from headgate.store.ledger.records import Ledger, Record

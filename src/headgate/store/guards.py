@@ -6,8 +6,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-from headgate.core.settings import FOREVER, RETENTION_S
 from headgate.errors import BadArgument
+from headgate.settings import FOREVER, RETENTION_S
 from headgate.store.folder import read_json, write_json
 
 __all__ = ["declare_guard", "guard_in"]

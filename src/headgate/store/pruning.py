@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from headgate.core.settings import RETENTION_S, retention_s
 from headgate.errors import HeadgateError
+from headgate.settings import RETENTION_S, retention_s
 from headgate.store.guards import guard_in
 from headgate.store.ledger.records import queries_of
 from headgate.store.settings_file import SettingsFile

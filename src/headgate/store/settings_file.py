@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from headgate.core.settings import GateSettings
 from headgate.errors import BadArgument
+from headgate.settings import GateSettings
 from headgate.store.folder import check_gate_name, read_json, write_json
 from headgate.store.guards import guard_in
 from headgate.store.ledger.records import gates_in

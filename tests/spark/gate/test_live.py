@@ -13,7 +13,7 @@ import pytest
 
 import headgate as hg
 from headgate.core.plan import Plan
-from headgate.core.settings import GateSettings
+from headgate.settings import GateSettings
 from headgate.spark.gate.meter import reports_in
 from headgate.spark.loop.loop import ControlLoop
 from headgate.store.ledger.audit import audit

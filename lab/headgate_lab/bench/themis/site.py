@@ -27,10 +27,10 @@ from rich.progress import Progress
 
 import headgate as hg
 from headgate.core.plan import Plan
-from headgate.core.settings import GateSettings
 from headgate.demo.session import quiet_session
 from headgate.fairness.jain import jain
 from headgate.policies import Uniform
+from headgate.settings import GateSettings
 from headgate.spark.gate.frame import Gate
 from headgate.spark.gate.plan_source import PlanSource
 from headgate.store.plans import PlanStore

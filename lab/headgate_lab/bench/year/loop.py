@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from headgate.core.plan import KEEP_ALL
-from headgate.core.settings import RETENTION_S, GateSettings
 from headgate.policies import Uniform
 from headgate.run.gate_run import GateRun, GateSpec
+from headgate.settings import RETENTION_S, GateSettings
 from headgate.spark.loop.loop import ControlLoop
 from headgate.store.lease import Watch, this_process
 from headgate.store.ledger.records import Ledger, queries_of

@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 
 from headgate.core.load import LoadSample
 from headgate.core.plan import KEEP_ALL
-from headgate.core.settings import GateSettings
 from headgate.policies import Uniform
 from headgate.run.gate_run import BatchReport, GateRun, GateSpec
+from headgate.settings import GateSettings
 from headgate.store.ledger.audit import audit
 from headgate.store.ledger.records import Ledger, queries_of
 from headgate.store.plans import PinnedPlan, PlanStore

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from headgate.control import ControllerConfig
 from headgate.control.fixed import check_rate
-from headgate.core.settings import RETENTION_S, GateSettings
 from headgate.durations import Duration
 from headgate.errors import BadArgument
 from headgate.policies import Policy, Uniform, ValueClasses
+from headgate.settings import RETENTION_S, GateSettings
 
 # isort: split
 from pyspark.sql import DataFrame

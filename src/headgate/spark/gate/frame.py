@@ -14,11 +14,11 @@ from typing import TypeGuard
 from headgate.control import ControllerConfig
 from headgate.core.load import Budget, Concept
 from headgate.core.plan import SCALE, Plan
-from headgate.core.settings import GateSettings
 from headgate.errors import BadArgument, WrongKindOfFrame
 from headgate.policies import Policy
 from headgate.policies.by_group.policy import CROWDED, ConceptDriven, crowded
 from headgate.run.gate_run import GateSpec
+from headgate.settings import GateSettings
 from headgate.spark.session import session_of  # first: it says which extra is missing
 
 # isort: split

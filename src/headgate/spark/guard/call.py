@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headgate.core.settings import RETENTION_S, retention_s
 from headgate.durations import Duration, seconds
 from headgate.errors import BadArgument, WorkerError
 from headgate.guards.inline_policy import InlinePolicy
 from headgate.guards.price_shedder import PriceShedding
 from headgate.guards.published.settings import LasSettings
 from headgate.guards.targets import LatencyTarget
+from headgate.settings import RETENTION_S, retention_s
 from headgate.spark.session import session_of  # first: it says which extra is missing
 
 # isort: split

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from headgate.core.load import LoadSample
 from headgate.core.plan import KEEP_ALL
-from headgate.core.settings import RETENTION_S
 from headgate.guards.inline_policy import InlinePolicy
+from headgate.settings import RETENTION_S
 from headgate.spark.guard.memory import GuardMemory
 from headgate.spark.guard.meter import GuardReport
 from headgate.spark.guard.task import COLD_BATCHES

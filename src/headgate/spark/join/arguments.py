@@ -9,10 +9,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from headgate.core.settings import RETENTION_S, GateSettings
 from headgate.durations import Duration, seconds
 from headgate.errors import BadArgument, WrongKindOfFrame
 from headgate.joins.conditions import Condition
+from headgate.settings import RETENTION_S, GateSettings
 
 __all__ = [
     "OUTPUTS",

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headgate.core.settings import RETENTION_S
 from headgate.durations import Duration
 from headgate.errors import BadArgument, WorkerError
 from headgate.joins.conditions import Condition, Equal
 from headgate.joins.rows import compiled
+from headgate.settings import RETENTION_S
 from headgate.spark.session import session_of  # first: it says which extra is missing
 
 # isort: split

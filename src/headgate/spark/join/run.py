@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from headgate.core.plan import KEEP_ALL, Plan
-from headgate.core.settings import GateSettings
 from headgate.errors import HeadgateError
 from headgate.joins.allowance import Allowance
+from headgate.settings import GateSettings
 from headgate.spark.join.meter import SHOWN_WINDOWS, JoinReport
 from headgate.store.folder import read_json, write_json
 from headgate.store.ledger.bookkeeper import Bookkeeper

@@ -15,10 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
-from headgate.core.settings import RETENTION_S, GateSettings
 from headgate.durations import Duration, seconds
 from headgate.errors import BadArgument, WrongKindOfFrame
 from headgate.policies import Policy, Uniform, ValueClasses
+from headgate.settings import RETENTION_S, GateSettings
 from headgate.sites.agreed import Agreed
 from headgate.sites.controller import SiteShare
 from headgate.sites.shares import SiteSettings, SiteShares

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headgate import BadArgument, FixedRate, HoldDelay, HoldDuration
-from headgate.core.settings import GateSettings
+from headgate.settings import GateSettings
 from headgate.store.folder import read_json, write_json
 from headgate.store.settings_file import SettingsFile
 
