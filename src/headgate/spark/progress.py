@@ -40,7 +40,7 @@ def _inside(query: StreamingQuery) -> Any:
 
 
 class Listener(StreamingQueryListener):
-    """Hands on what queries say, as text, and does nothing else: Spark drops a slow listener's events."""
+    """Hands on what queries say, as text, and does nothing else: Spark drops events of slow ones."""
 
     def __init__(
         self,
