@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headgate.demo.batches import Batch
 from headgate.demo.workload import ARRIVAL
 from headgate.spark.gate.meter import reports_in
+from headgate.spark.loop.progress import last_batch, recent_reports
 
 __all__ = ["GATE", "Watch", "batch_in", "counted"]
 
@@ -74,12 +75,11 @@ class Watch:
         """The batches that ended since the last call; raises what the query died of."""
         if error := self._query.exception():
             raise error
-        last = self._query.lastProgress
-        if last is None or int(last.batchId) <= self._seen:
+        if last_batch(self._query) <= self._seen:
             return []
         fresh = []
-        for event in self._query.recentProgress:
-            progress = json.loads(event.json)
+        for report in recent_reports(self._query):
+            progress = json.loads(report)
             if int(progress["batchId"]) <= self._seen:
                 continue
             self._seen, self._last = int(progress["batchId"]), progress

@@ -186,7 +186,9 @@ def test_the_ledger_does_not_need_the_listener(
 ) -> None:
     loop = ControlLoop.of(spark)
     monkeypatch.setattr(loop, "on_progress", loop.on_progress)
-    monkeypatch.setattr("headgate.spark.loop.loop._Listener.onQueryProgress", lambda self, event: None)
+    monkeypatch.setattr(
+        "headgate.spark.loop.progress._FromJava.onQueryProgress", lambda self, event: None
+    )
     stream = file_stream()
     for i in range(4):
         stream.add(_rows(i * N))

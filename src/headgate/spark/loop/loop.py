@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headgate.errors import BadArgument
@@ -38,6 +37,7 @@ from headgate.spark.join.meter import join_reports_in
 from headgate.spark.loop.batch_tallies import Tally
 from headgate.spark.loop.heartbeats import Heartbeats
 from headgate.spark.loop.passes import Passes
+from headgate.spark.loop.progress import Listener, last_batch, recent_reports
 from headgate.spark.loop.specs import Run, Spec, Specs
 from headgate.spark.loop.task_times import TaskTimes
 from headgate.spark.session import is_connect
@@ -55,28 +55,6 @@ STUCK_S = 60.0
 
 Step = Callable[[], object]
 _S = TypeVar("_S", bound=Spec)
-
-
-class _Listener(StreamingQueryListener):
-    """Hands events on, and does nothing else: Spark drops events when a listener is slow."""
-
-    def __init__(self, loop: ControlLoop) -> None:
-        self._loop = loop
-
-    def onQueryStarted(self, event: Any) -> None:
-        """A query begins, perhaps one that this control folder knows."""
-        self._loop.post(partial(self._loop.on_started, str(event.id)))
-
-    def onQueryProgress(self, event: Any) -> None:
-        """A batch is over."""
-        self._loop.post(partial(self._loop.on_progress, event.progress.json))
-
-    def onQueryIdle(self, event: Any) -> None:
-        """Nothing to do."""
-
-    def onQueryTerminated(self, event: Any) -> None:
-        """A query ended: fetch what it reported last."""
-        self._loop.post(partial(self._loop.on_terminated, str(event.id), str(event.runId)))
 
 
 class ControlLoop:
@@ -106,7 +84,7 @@ class ControlLoop:
         self._ended = threading.Event()
         self._was_well = time.monotonic()
         if not connect:
-            spark.streams.addListener(_Listener(self))
+            spark.streams.addListener(self._listener())
         self._thread = threading.Thread(target=self._run, name="headgate-loop", daemon=True)
         self._heartbeats = Heartbeats(self._going_round)
         self._thread.start()
@@ -194,6 +172,12 @@ class ControlLoop:
         with self._guard:
             self._work_off()
             self._catch_up()
+
+    def _listener(self) -> Listener:
+        def post(act: Callable[..., object]) -> Callable[..., None]:
+            return lambda *told: self.post(partial(act, *told))
+
+        return Listener(post(self.on_started), post(self.on_progress), post(self.on_terminated))
 
     # What the listener posts: run by the thread, under the guard.
 
@@ -401,10 +385,9 @@ class ControlLoop:
             self._heartbeats.end(key[1])
 
     def _read_recent(self, query: str, handle: StreamingQuery) -> None:
-        last = handle.lastProgress
-        if last is not None and last.batchId > self._seen.get(query, -1):
-            for progress in handle.recentProgress:
-                self.on_progress(progress.json)
+        if last_batch(handle) > self._seen.get(query, -1):
+            for report in recent_reports(handle):
+                self.on_progress(report)
 
     def end(self) -> None:
         """Read the last reports, and no more: the process ends, or nobody needs the loop any longer."""
