@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 import headgate
@@ -35,6 +36,18 @@ class Enough(Exception):
 
 
 @pytest.mark.parametrize("name", SWEEPS)
+def test_a_figures_work_and_items_can_be_sent_to_workers(name: str) -> None:
+    def sent(work: Work, items: Sequence[Any], progress: object) -> list[Any]:
+        there, those = cloudpickle.loads(cloudpickle.dumps((work, list(items))))
+        assert callable(there)
+        assert those == list(items)
+        raise Enough
+
+    with pytest.raises(Enough):
+        build(name, runs=1, quick=True, runner=sent)
+
+
+@pytest.mark.parametrize("name", ["las_fig9", "cod_fig9", "join_fig9", "themis_fig9"])
 def test_a_figures_items_are_the_same(spark: SparkSession, name: str) -> None:
     def both(work: Work, items: Sequence[Any], progress: object) -> list[Any]:
         sample = items[:: max(1, len(items) // SAMPLE)][:SAMPLE]

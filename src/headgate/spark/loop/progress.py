@@ -20,7 +20,7 @@ __all__ = ["Listener", "last_batch", "recent_reports"]
 def last_batch(query: StreamingQuery) -> int:
     """The batch of the query's latest report; -1 before its first."""
     inside = _inside(query)
-    last = query.lastProgress if inside is None else inside.lastProgress()
+    last: Any = query.lastProgress if inside is None else inside.lastProgress()
     if last is None:
         return -1
     return int(last.batchId if inside is None else last.batchId())
