@@ -1,8 +1,8 @@
 """Two processes, with ``-n 2 --dist loadscope``, and a Spark session in each.
 
 A session serves every test of its lane that wants one (`tests.conftest.spark`). One lane has the gates,
-guards and joins, and the broker; the other one estimates, the laboratory's Spark tests, and what needs no
-session: modules without Spark, and those that start a Spark of their own. (The marks of ``--dist
+guards and joins, and the broker; the other one estimates, the laboratory's Spark tests, and what needs
+no session: modules without Spark, and those that start a Spark of their own. (The marks of ``--dist
 loadgroup`` would say it at each test, but pytest-xdist 3.8 does not see them under pytest 9.2.)
 """
 

@@ -9,10 +9,10 @@ import pickle
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from headgate.figures import SWEEPS, build
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headgate.figures import SWEEPS, build
 from headgate_lab.cli.figures import figures
 from headgate_lab.figures.figure import Samples
 from headgate_lab.figures.join import fig7 as join_fig7
