@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.figures import SWEEPS, build
 from headgate_lab.cli.figures import figures
+from headgate_lab.figures import SWEEPS, build
 from headgate_lab.figures.figure import Samples
 from headgate_lab.figures.join import fig7 as join_fig7
 from headgate_lab.figures.join.fig5 import LOADS, SIZES, basic_windows, density, mended, phi, policy
