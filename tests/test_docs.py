@@ -39,6 +39,13 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_the_tests_that_a_page_names_are_there() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", (ROOT / "docs" / "promises.md").read_text())
+    assert len(named) >= 14
+    for file, test in named:
+        assert f"def {test}(" in (ROOT / file).read_text(), f"{file} has no {test}"
+
+
 @pytest.mark.parametrize("name", ["README.md", "docs/guide.md", "docs/guard.md"])
 def test_gates_in_the_docs_run(name: str, spark: Any, own_store: None, tmp_path: Path) -> None:
     events = spark.readStream.format("rate").load()
