@@ -14,7 +14,8 @@ from headgate import Budget, Concept, FixedRate, GroupRates, LoadSample, Policy,
 from headgate.core.load import ReadLimit
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.core.witness import Witness
-from headgate.run.gate_run import BatchReport, GateRun, GateSpec
+from headgate.run.gate_report import BatchReport
+from headgate.run.gate_run import GateRun, GateSpec
 from headgate.settings import GateSettings
 from headgate.store.ledger.records import Ledger, Record
 from headgate.store.plans import PinnedPlan, PlanStore
@@ -47,7 +48,7 @@ class Job:
         plan = self.store.pin(self.batch, OPEN).plan
         kept = round(arrived * plan.default)
         sample = LoadSample(self.batch, self.clock(), 0.25 + 0.75e-4 * kept, arrived, kept)
-        report = BatchReport("q", sample, plan.default_weight, counts or {})
+        report = BatchReport(query="q", sample=sample, weight=plan.default_weight, counts=counts or {})
         self.clock.sleep(max(1.0, sample.duration_s))
         self.batch += 1
         return self.run.handle(report)
@@ -281,7 +282,7 @@ def test_a_folder_that_vanishes_does_not_stop_the_query(control: Path, how: str)
         if how == "gone for good":
             shutil.rmtree(control, ignore_errors=True)
         sample = LoadSample(batch, job.clock(), 4.0, 50_000, 50_000)
-        record = job.run.handle(BatchReport("q", sample, 1.0))
+        record = job.run.handle(BatchReport(query="q", sample=sample, weight=1.0))
         job.run.refresh()
         job.clock.sleep(4)
         assert record is not None
@@ -295,7 +296,7 @@ def test_a_pin_that_cannot_be_read_does_not_stop_the_query(control: Path, junk: 
     (pin,) = (job.store.folder / "pins").glob("*.json")
     pin.with_name(f"{1:012d}.json").write_text(junk)
     sample = LoadSample(1, job.clock(), 1.0, 1000, 10)
-    record = job.run.handle(BatchReport("q", sample, 100.0))
+    record = job.run.handle(BatchReport(query="q", sample=sample, weight=100.0))
     assert record is not None
     assert record.origin == "fail-closed"
     assert record.plan.default == pytest.approx(0.01)
@@ -305,7 +306,7 @@ def test_a_batch_is_handled_once(control: Path) -> None:
     job = Job(control, GateSettings(hold=1))
     job.steps(3)
     sample = LoadSample(1, job.clock(), 1.0, 10, 10)
-    assert job.run.handle(BatchReport("q", sample, 1.0)) is None
+    assert job.run.handle(BatchReport(query="q", sample=sample, weight=1.0)) is None
     assert [r.batch for r in Ledger(control, "g", "q").lines()] == [0, 1, 2]
 
 
@@ -315,7 +316,7 @@ def test_rows_that_met_another_plan_than_the_pinned_are_booked_as_they_were(cont
     job.store.beat()
     job.store.pin(0, OPEN)
     sample = LoadSample(0, job.clock(), 1.0, 1000, 1000)
-    record = job.run.handle(BatchReport("q", sample, 1.0))
+    record = job.run.handle(BatchReport(query="q", sample=sample, weight=1.0))
     assert record is not None
     assert (record.plan, record.origin) == (KEEP_ALL, "fail-open")
 
@@ -324,7 +325,7 @@ def test_an_empty_batch_has_no_weight_and_its_pin_is_believed(control: Path) -> 
     job = Job(control, GateSettings(rate=0.5))
     job.store.beat()
     job.store.pin(0, OPEN)
-    record = job.run.handle(BatchReport("q", LoadSample(0, job.clock(), 0.1, 0, 0)))
+    record = job.run.handle(BatchReport(query="q", sample=LoadSample(0, job.clock(), 0.1, 0, 0)))
     assert record is not None
     assert (record.plan, record.origin) == (Plan(0.5), "plan")
 
@@ -336,7 +337,7 @@ def test_old_pins_are_pruned_on_the_way_but_not_of_batches_without_a_record(cont
         job.store.pin(batch, OPEN)
         if batch != 3:
             sample = LoadSample(batch, job.clock(), 1.0, 10, 10)
-            job.run.handle(BatchReport("q", sample, 1.0))
+            job.run.handle(BatchReport(query="q", sample=sample, weight=1.0))
     job.run.upkeep.run()
     assert job.store.pinned_batches() == [3, *range(51, 251)]
 
@@ -347,7 +348,7 @@ def test_what_a_policy_would_never_keep_is_no_load(control: Path) -> None:
     # 400,000 rows would take 30 s whole; the policy's own maxima leave 1,000 of them.
     for batch in range(30):
         sample = LoadSample(batch, job.clock(), 0.3, 400_000, 1_000)
-        report = BatchReport("q", sample)
+        report = BatchReport(query="q", sample=sample)
         job.run.handle(report)
         job.clock.sleep(1.0)
     assert job.current == policy.plan(Budget(1.0, "idle"), Concept())
@@ -376,7 +377,7 @@ def _count(job: Job, arrived: int, kept: int, **report: Any) -> Record:
     sample = LoadSample(job.batch, job.clock(), 4.0, arrived, kept)
     job.clock.sleep(4.0)
     job.batch += 1
-    record = job.run.handle(BatchReport("q", sample, plan.default_weight, {}, **report))
+    record = job.run.handle(BatchReport(query="q", sample=sample, weight=plan.default_weight, **report))
     assert record is not None
     return record
 

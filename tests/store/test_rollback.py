@@ -9,7 +9,8 @@ import pytest
 from headgate.core.load import LoadSample
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.policies import Uniform
-from headgate.run.gate_run import BatchReport, GateRun, GateSpec
+from headgate.run.gate_report import BatchReport
+from headgate.run.gate_run import GateRun, GateSpec
 from headgate.settings import GateSettings
 from headgate.store.ledger.records import Ledger, Record
 from headgate.store.ledger.segments import SEGMENT
@@ -34,7 +35,11 @@ def test_more_than_the_kept_pins_back_the_ledger_has_the_plans(control: Path) ->
     last = KEPT_PINS + 60
     for batch in range(last):
         pin = store.pin(batch, OPEN, "old-shape")
-        report = BatchReport("q", LoadSample(batch, clock(), 1.0, 1000, 250), pin.plan.default_weight)
+        report = BatchReport(
+            query="q",
+            sample=LoadSample(batch, clock(), 1.0, 1000, 250),
+            weight=pin.plan.default_weight,
+        )
         run.handle(report)
     run.upkeep.run()
     assert store.pinned(3) is None, "pruned"
@@ -78,7 +83,9 @@ def test_a_record_tells_of_a_lost_plan(control: Path) -> None:
     run, store = _run(control, clock, 0.5), PlanStore(control, "g", "q", clock)
     store.beat()
     pin = store.pin(17, OPEN)
-    report = BatchReport("q", LoadSample(17, clock(), 1.0, 1000, 500), pin.plan.default_weight)
+    report = BatchReport(
+        query="q", sample=LoadSample(17, clock(), 1.0, 1000, 500), weight=pin.plan.default_weight
+    )
     record = run.handle(report)
     assert record is not None
     assert (record.origin, record.plan) == ("lost-plan", Plan(0.5))

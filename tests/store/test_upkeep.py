@@ -17,7 +17,8 @@ from headgate.core.load import LoadSample
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.errors import BadArgument
 from headgate.policies import Uniform
-from headgate.run.gate_run import BatchReport, GateRun, GateSpec
+from headgate.run.gate_report import BatchReport
+from headgate.run.gate_run import GateRun, GateSpec
 from headgate.settings import GateSettings
 from headgate.store import upkeep as upkeep_module
 from headgate.store.ledger.records import Ledger, Record, queries_of
@@ -123,7 +124,7 @@ def test_the_loops_thread_does_none_of_it(control: Path, monkeypatch: pytest.Mon
     store.beat()
     for batch in range(KEPT_PINS + 51):
         store.pin(batch, OPEN)
-        run.handle(BatchReport("q", LoadSample(batch, 1e9, 1.0, 10, 5), 2.0))
+        run.handle(BatchReport(query="q", sample=LoadSample(batch, 1e9, 1.0, 10, 5), weight=2.0))
     done = threading.Event()
     for _ in range(600):
         if len(store.pinned_batches()) <= KEPT_PINS + 1:
@@ -275,7 +276,7 @@ def test_a_run_takes_up_a_changed_retention(control: Path) -> None:
     SettingsFile(control, "g").declare(settings)
     run = GateRun(GateSpec("g", control, settings, Uniform()), "q")
     SettingsFile(control, "g").change(retention="2 days")
-    run.handle(BatchReport("q", LoadSample(1, 1e9, 1.0, 10, 5), 2.0))
+    run.handle(BatchReport(query="q", sample=LoadSample(1, 1e9, 1.0, 10, 5), weight=2.0))
     assert run.upkeep.retention_s == 2 * DAY
 
 

@@ -76,6 +76,16 @@ class Policy(ABC):
         """The groups that this policy tells apart; by default none."""
         return Grouping()
 
+    @property
+    def meets(self) -> str | None:
+        """In front of a join: the gate of the other stream, whose groups it wants to know; else None."""
+        return None
+
+    @property
+    def within_s(self) -> float | None:
+        """In front of a join: how many seconds rows of the other stream wait in it; else None."""
+        return None
+
     def would_keep(self, plan: Plan, concept: Concept) -> float | None:
         """The share of the concept's rows that a plan keeps, where its rates do not tell; else None."""
         return None

@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from headgate.control import Controller, ControllerConfig
@@ -15,19 +14,17 @@ from headgate.core.event_time import EventTime
 from headgate.core.load import Budget, Concept, LoadSample, ReadLimit
 from headgate.core.partners import Partners
 from headgate.core.plan import KEEP_ALL, Plan
-from headgate.core.witness import UNKNOWN, Witness, cross_examine
+from headgate.core.witness import UNKNOWN, cross_examine
 from headgate.errors import HeadgateError
 from headgate.policies import Policy
 from headgate.run.faults import Faults
+from headgate.run.gate_report import BatchReport
+from headgate.run.run import BookedRun
+from headgate.run.spec import Spec
 from headgate.settings import GateSettings
-from headgate.store.folder import read_json, write_json
-from headgate.store.ledger.bookkeeper import Bookkeeper
-from headgate.store.ledger.records import Ledger, Record
-from headgate.store.plans import PlanStore
-from headgate.store.settings_file import SettingsFile
-from headgate.store.upkeep import Upkeep
+from headgate.store.ledger.records import Record
 
-__all__ = ["BatchReport", "GateRun", "GateSpec"]
+__all__ = ["GateRun", "GateSpec"]
 
 log = logging.getLogger("headgate")
 
@@ -35,11 +32,9 @@ _NUMBERS = itertools.count(1)
 
 
 @dataclass(frozen=True)
-class GateSpec:
+class GateSpec(Spec):
     """What a gate's call fixed for good: its place, its policy, its code's settings."""
 
-    name: str
-    control: Path
     settings: GateSettings
     policy: Policy
     #: A person's own controller; None for the one that the settings ask for.
@@ -52,20 +47,18 @@ class GateSpec:
     keys: Mapping[str, int] = field(default_factory=dict)
     #: What the sources in front of it hand out at most in a batch; None where that cannot be read.
     limit: ReadLimit | None = None
-    #: Whether its controller wants to know the task time of batches.
-    measures_work: bool = False
     #: How the rows that arrive relate to those that the source hands out (`headgate.core.witness`).
     relation: str = UNKNOWN
     #: Limits in front of the gate.
     limits: int = 0
     #: The plan of a query's first batch.
     opening: Plan = field(default=KEEP_ALL, compare=False)
-    #: Tells gates of one name apart, in this process.
-    number: int = field(default_factory=lambda: next(_NUMBERS), compare=False)
+    #: Every gate has one: two of a name may be made before either runs.
+    number: int = field(default_factory=lambda: next(_NUMBERS), compare=False, kw_only=True)
 
     def complete(self, report: BatchReport, reports: Mapping[str, Any]) -> BatchReport:
         """The report with what the gate of the other stream says, in front of a join."""
-        other = reports.get(getattr(self.policy, "meets", None) or "")
+        other = reports.get(self.policy.meets or "")
         return report if other is None else replace(report, met=other.present)
 
     def open(self, query: str) -> GateRun:
@@ -73,61 +66,18 @@ class GateSpec:
         return GateRun(self, query)
 
 
-@dataclass(frozen=True)
-class BatchReport:
-    """What Spark reported of one batch at one gate."""
-
-    query: str
-    sample: LoadSample
-    #: The weight of the rows that passed, as Spark saw it: 1 / the rate that they really met. None
-    #: where none passed, or where rows have different rates.
-    weight: float | None = None
-    counts: Mapping[int, int] = field(default_factory=dict)
-    parts_ms: Mapping[str, int] = field(default_factory=dict)
-    offsets: list[dict[str, Any]] = field(default_factory=list)
-    #: Of a gate that draws by the batch's own groups: its strata, those that kept no row, their mean
-    #: standard deviation, and the rows that each level of the rule's grid would have kept.
-    cells: int = 0
-    yielded: int = 0
-    #: The largest of those that kept no row, by label, with their rows.
-    yielded_groups: Mapping[str, int] = field(default_factory=dict)
-    deviation: float = 0.0
-    curve: tuple[float, ...] = ()
-    #: Tasks that could not have the batch's plan, and failed open or closed.
-    astray: int = 0
-    #: In front of a join: the groups of this batch as a bitmap, the latest event time in microseconds,
-    #: and the other stream's groups.
-    present: bytes | None = None
-    latest_us: int | None = None
-    met: bytes | None = None
-    #: Of the kept rows, whatever their order; empty where nobody counted it.
-    fingerprint: str = ""
-    #: What others say of the batch; None where the counts are not Spark's observed metrics.
-    witness: Witness | None = None
-    #: The number of the gate's spec; 0 if nobody knows.
-    spec: int = 0
-    #: The name under which Spark reported what arrived.
-    metric: str = ""
-
-    def concept(self, keys: Mapping[str, int]) -> Concept:
-        """What the batch says of the groups in front of the gate."""
-        return Concept(self.counts, self.sample.arrived, keys, self.cells, self.curve, self.deviation)
-
-
-class GateRun:
+class GateRun(BookedRun):
     """Feeds the controller and the policy, publishes their plan, and keeps the books."""
 
+    spec: GateSpec
+    KIND = "gate"
+    LEARNED = "controller.json"
+
     def __init__(self, spec: GateSpec, query: str, clock: Callable[[], float] = time.time) -> None:
-        self.spec, self.query = spec, query
-        self._clock = clock
-        self._settings_file = SettingsFile(spec.control, spec.name)
-        self.settings = self._read_settings(spec.settings)
-        self._store = PlanStore(spec.control, spec.name, query, clock)
-        self._ledger = Ledger(spec.control, spec.name, query)
-        self._books = Bookkeeper(self._ledger, str(self))
+        super().__init__(spec, query, spec.settings.retention_s, clock)
+        self.settings = self.effective_settings(spec.settings)
+        self.upkeep.retention_s = self.settings.retention_s
         self._faults = Faults(str(self))
-        self.upkeep = Upkeep.of_run(spec.control, spec.name, query, self.settings.retention_s, clock)
-        self._snapshot_path = self._store.folder / "controller.json"
         learned = self._load_learned()
         self._controller = self._build(learned["controller"])
         self._concept = self._concept_from(learned["concept"])
@@ -135,12 +85,13 @@ class GateRun:
         if not self._warm:
             self._budget = replace(self._budget, keep=min(spec.start, self._budget.keep))
         self._time = EventTime()
-        self._partners = Partners(getattr(spec.policy, "within_s", None))
-        self.last_batch = -1
+        self._partners = Partners(spec.policy.within_s)
         self._opened = False
         #: Batches that run again are the first that a run reports.
         self._may_be_replay = True
-        self._publish()
+        #: Who confirms the counts of the batch that is taken up, and what speaks against them.
+        self._witnessed = ("", "")
+        self.publish()
 
     def _build(self, snapshot: Mapping[str, Any] | None) -> Controller:
         config = self.spec.controller or self.settings.controller_config()
@@ -155,20 +106,15 @@ class GateRun:
             controller.capped(self.spec.limit)
         return controller
 
-    def __str__(self) -> str:
-        return f"gate {self.spec.name!r} of query {self.query}"
-
     def _load_learned(self) -> dict[str, Any]:
-        """What `_save_learned` wrote; an older Headgate wrote the controller's snapshot alone."""
-        try:
-            value = read_json(self._snapshot_path)
-        except (OSError, ValueError):
-            value = None
+        """What `remember` wrote; an older Headgate wrote the controller's snapshot alone."""
+        value = self.load_learned()
         if isinstance(value, dict) and value.keys() == {"controller", "concept"}:
             return value
         return {"controller": value if isinstance(value, dict) and value else None, "concept": None}
 
-    def _save_learned(self) -> None:
+    def remember(self, report: BatchReport) -> None:
+        """What the controller learned, and the groups' shares."""
         concept = {
             "classes": list(self.spec.policy.grouping.classes),
             "counts": list(self._concept.counts.items()),
@@ -179,7 +125,7 @@ class GateRun:
             "rule": self._rule,
         }
         learned = {"controller": self._controller.snapshot(), "concept": concept}
-        write_json(self._snapshot_path, learned, lasting=False)
+        self.save_learned(learned)
 
     def _concept_from(self, value: Any) -> Concept:
         """The shares of the classes before a restart, if the code still has the same classes."""
@@ -206,27 +152,16 @@ class GateRun:
         """What a curve belongs to: another policy's says nothing."""
         return repr(self.spec.policy)
 
-    def _read_settings(self, default: GateSettings) -> GateSettings:
-        """What this gate's own code says, with people's changes on top.
-
-        Not what ``gate.json`` says: another application may have declared a gate of the name since.
-        """
-        try:
-            return self.spec.settings.changed(self._settings_file.overrides())
-        except (OSError, HeadgateError, ValueError) as error:
-            log.warning("gate %r: settings cannot be read (%s)", self.spec.name, error)
-            return default
-
     def refresh(self) -> None:
         """Take up settings that people changed; called between batches too."""
-        self._books.retry()
+        super().refresh()
         try:
             self._take_up_settings()
         except Exception as error:
             self._note_fault(error)
 
     def _take_up_settings(self) -> None:
-        settings = self._read_settings(self.settings)
+        settings = self.effective_settings(self.settings)
         if settings == self.settings:
             self._revise()
             return
@@ -241,14 +176,14 @@ class GateRun:
             if not same_kind:
                 self._controller.take_over(held)
             self._budget = self._controller.opening(self._clock())
-        self._publish()
+        self.publish()
 
     def _revise(self) -> None:
         """A controller that shares its capacity with others may have another answer by now."""
         budget = self._controller.revised() if self._opened else None
         if budget is not None and budget != self._budget:
             self._budget = budget
-            self._publish()
+            self.publish()
 
     def plan(self) -> Plan:
         """The plan for the next batch under the settings that hold."""
@@ -266,7 +201,8 @@ class GateRun:
             return None
         return 0.0 if self._budget.keep < 1.0 else 0.5 * self.settings.target_s
 
-    def _publish(self) -> None:
+    def publish(self) -> None:
+        """The plan for the next batch that pins one."""
         plan, origin = self._plan_or_fallback()
         if plan is None:
             return
@@ -292,39 +228,26 @@ class GateRun:
         """A controller or a policy failed: the books go on, and the next batch is tried again."""
         self._faults.note(error, self.settings.on_failure)
 
-    def handle(self, report: BatchReport) -> Record | None:
-        """One batch is over: decide, publish, record. None for a batch already handled."""
-        sample = report.sample
-        if sample.batch_id <= self.last_batch:
-            return None
-        self.last_batch = sample.batch_id
+    def take_up(self, report: BatchReport) -> Record:
+        """One batch is over: decide, publish, record."""
         self._faults.begin()
-        self.refresh()
-        confirmed_by, doubt = self._examined(report)
+        return super().take_up(report)
+
+    def learn(self, report: BatchReport) -> None:
+        """From a batch whose counts can be true."""
+        self._witnessed = self._examined(report)
+        doubt = self._witnessed[1]
         if doubt:
-            log.warning("%s: batch %d is doubtful and teaches nothing: %s", self, sample.batch_id, doubt)
+            batch = report.sample.batch_id
+            log.warning("%s: batch %d is doubtful and teaches nothing: %s", self, batch, doubt)
         else:
             self._try_to_learn(report)
-        self._publish()
-        self._faults.end()
-        record = replace(self._record(report), witness=confirmed_by, doubt=doubt)
-        try:
-            self._books.add(record)
-            self._save_learned()
-            self.upkeep.after(sample.batch_id, self.settings.retention_s)
-        except OSError as error:
-            log.warning("%s: batch %d is not in the ledger (%s)", self, sample.batch_id, error)
-        return record
 
     def _try_to_learn(self, report: BatchReport) -> None:
         try:
             self._learn(report)
         except Exception as error:
             self._note_fault(error)
-
-    def finish(self) -> None:
-        """The query is over."""
-        self._books.retry()
 
     def _learn(self, report: BatchReport) -> None:
         """Let the batch change what is known of the groups, and of how much fits."""
@@ -390,10 +313,12 @@ class GateRun:
         """A batch ended that had nothing for this gate: the plan holds for the next one too."""
         if batch > self.last_batch:
             self.last_batch = batch
-            self._publish()
+            self.publish()
 
-    def _record(self, report: BatchReport) -> Record:
-        sample = report.sample
+    def record(self, report: BatchReport) -> Record:
+        """What came, what was kept, under which plan, and why."""
+        self._faults.end()
+        sample, (confirmed_by, doubt) = report.sample, self._witnessed
         plan, origin, shape = self._plan_of(report)
         remark, would_shed = self._faults.said, 0
         if not self._faults.now:
@@ -402,12 +327,8 @@ class GateRun:
             except Exception as error:
                 self._note_fault(error)
                 remark = self._faults.said
-        return Record(
-            gate=self.spec.name,
-            query=self.query,
-            batch=sample.batch_id,
-            arrived=sample.arrived,
-            kept=sample.kept,
+        return self.booked(
+            report,
             shed=sample.arrived - sample.kept,
             plan=plan,
             shape=shape or self.spec.shape,
@@ -416,24 +337,17 @@ class GateRun:
             would_shed=would_shed,
             state="fault" if self._faults.now else self._budget.state,
             why="; ".join(filter(None, (remark, self._note_of(sample.batch_id), self._budget.why))),
-            started_at=sample.started_at,
-            duration_s=sample.duration_s,
-            parts_ms=dict(report.parts_ms),
-            delay_s=sample.delay_s,
-            backlog=sample.backlog,
-            offsets=list(report.offsets),
             groups=self._groups(report),
             measures=_measures(report, plan),
             fingerprint=report.fingerprint,
             handed_out=None if report.witness is None else report.witness.handed_out,
+            witness=confirmed_by,
+            doubt=doubt,
         )
 
     def _note_of(self, batch: int) -> str:
         """What the batch's pin says besides its plan."""
-        try:
-            pinned = self._store.pinned(batch)
-        except (OSError, ValueError):
-            return ""
+        pinned = self.pinned(batch)
         return "" if pinned is None else pinned.note
 
     def _would_shed(self) -> int:
@@ -453,11 +367,7 @@ class GateRun:
 
     def _plan_of(self, report: BatchReport) -> tuple[Plan, str, str]:
         """The plan that the batch was pinned to, if its rows really met that one; why; the shape."""
-        try:
-            pinned = self._store.pinned(report.sample.batch_id)
-        except (OSError, ValueError):
-            pinned = None
-        met = report.weight
+        pinned, met = self.pinned(report.sample.batch_id), report.weight
         failed = pinned is not None and pinned.origin.startswith("fail")
         stray = report.astray and not failed  # a pin that says so itself is what those tasks met
         if pinned is not None and not stray and met in (None, pinned.plan.default_weight):

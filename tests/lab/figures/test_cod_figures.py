@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from headgate.errors import BadArgument
+from headgate_lab.figures import SWEEPS
 from headgate_lab.figures.cod import fig2 as cod_fig2
 from headgate_lab.figures.cod import fig9 as cod_fig9
 from headgate_lab.figures.cod import fig10 as cod_fig10
@@ -41,7 +42,7 @@ real = pytest.mark.skipif(
 
 
 def _drawn(name: str, runs: int = 1) -> Drawn:
-    sweep = importlib.import_module(f"headgate_lab.figures.{name}").sweep(runs, True)
+    sweep = importlib.import_module(SWEEPS[name]).sweep(runs, True)
     return sweep.draw(in_process(sweep.run, sweep.items, lambda *_: None))
 
 
@@ -163,7 +164,7 @@ def test_joins_reach_the_measured_errors() -> None:
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figures_work_can_be_sent_to_another_process(name: str) -> None:
-    sweep = importlib.import_module(f"headgate_lab.figures.{name}").sweep(1, True)
+    sweep = importlib.import_module(SWEEPS[name]).sweep(1, True)
     again, items = pickle.loads(pickle.dumps((sweep.run, sweep.items)))
     assert items == sweep.items
     assert again(items[0]) == sweep.run(sweep.items[0])

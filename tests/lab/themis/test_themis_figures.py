@@ -106,8 +106,8 @@ def test_errors_fall_with_sic_and_every_query_type_has_its_correlation() -> None
 
 
 def test_a_figure_without_the_traces_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("themis_error", "themis_fig6", "themis_fig7"):
-        monkeypatch.setattr(f"headgate_lab.figures.{module}.real_file", lambda: None)
+    for module in ("error", "fig6", "fig7"):
+        monkeypatch.setattr(f"headgate_lab.figures.themis.{module}.real_file", lambda: None)
     for name in ("themis_fig6", "themis_fig7"):
         drawn = build(name, runs=1, quick=True)
         assert "planetlab_cpu_2011.parquet is not here" in drawn.title

@@ -25,7 +25,9 @@ def _run(control: Path, **settings) -> JoinRun:
 def _report(batch: int, wanted: int, made: int, **sums: float) -> JoinReport:
     sample = LoadSample(batch, 1000.0 + 2 * batch, 1.5, wanted, made)
     found = {**dict.fromkeys(_SUMMED, 0.0), "found": 90.0, "fixed_s": 0.1, **sums}
-    return JoinReport("query", sample, Spent(1.5, 0.5, made / 2, 0.01, 45, 90), found)
+    return JoinReport(
+        query="query", sample=sample, spent=Spent(1.5, 0.5, made / 2, 0.01, 45, 90), sums=found
+    )
 
 
 def test_a_record_adds_up_and_says_how_complete_the_result_is(tmp_path: Path) -> None:

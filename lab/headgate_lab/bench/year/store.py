@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 from headgate.core.load import LoadSample
 from headgate.core.plan import KEEP_ALL
 from headgate.policies import Uniform
-from headgate.run.gate_run import BatchReport, GateRun, GateSpec
+from headgate.run.gate_report import BatchReport
+from headgate.run.gate_run import GateRun, GateSpec
 from headgate.settings import GateSettings
 from headgate.store.ledger.audit import audit
 from headgate.store.ledger.records import Ledger, queries_of
@@ -110,7 +111,7 @@ def _batch(number: int, store: PlanStore, gate: GateRun, clock: ManualClock) -> 
     kept = round(arrived * plan.default)
     sample = LoadSample(number, clock(), 0.25 + 0.75e-4 * kept, arrived, kept)
     offsets = [{"description": "KafkaV2[Subscribe[rides]]", "endOffset": {"rides": {"0": number}}}]
-    report = BatchReport("q", sample, plan.default_weight, offsets=offsets)
+    report = BatchReport(query="q", sample=sample, weight=plan.default_weight, offsets=offsets)
     reported = time.perf_counter()
     gate.handle(report)
     return _Cost(pinned - began, time.perf_counter() - reported, time.thread_time() - cpu)

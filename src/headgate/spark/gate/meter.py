@@ -16,10 +16,11 @@ from pyspark.sql import functions as F
 
 from headgate.core.load import LoadSample
 from headgate.core.witness import Witness
-from headgate.run.gate_run import BatchReport
+from headgate.run.gate_report import BatchReport
 from headgate.spark.backfill.offsets import rows_between
 from headgate.spark.gate.fingerprint import fingerprint_columns, fingerprint_in
 from headgate.spark.groups.task import ABOUT
+from headgate.spark.loop.kinds import kind_of_report
 from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 
 __all__ = [
@@ -144,6 +145,7 @@ def _concept_in(values: Mapping[str, Any] | None) -> dict[str, Any]:
     }
 
 
+@kind_of_report
 def reports_in(progress: Mapping[str, Any]) -> dict[str, BatchReport]:
     """The report of every gate in one progress event, by gate name.
 

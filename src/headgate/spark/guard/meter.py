@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from headgate.core.load import LoadSample
+from headgate.run.report import Report
 from headgate.spark.gate.meter import PREFIX, by_name, sample_of
 from headgate.spark.gate.shape import quoted
 from headgate.spark.guard.output import COST, OUTCOME, OUTCOMES, QUEUE, ROWS
+from headgate.spark.loop.kinds import kind_of_report
 
 __all__ = ["GuardReport", "before_guard", "behind_guard", "guard_metric_names", "guard_reports_in"]
 
 
-@dataclass(frozen=True)
-class GuardReport:
+@dataclass(frozen=True, kw_only=True)
+class GuardReport(Report):
     """What Spark reported of one batch at one guard."""
 
-    query: str
-    run: str
-    sample: LoadSample
     #: Rows by what became of them: kept, failed, and each reason for a drop.
     outcomes: Mapping[str, int]
     #: Milliseconds: the mean and the longest wait, and the mean cost, of the rows executed.
     queue_ms: float = 0.0
     longest_queue_ms: float = 0.0
     cost_ms: float = 0.0
-    parts_ms: Mapping[str, int] = field(default_factory=dict)
-    offsets: list[dict[str, Any]] = field(default_factory=list)
 
 
 def guard_metric_names(guard: str) -> tuple[str, str]:
@@ -62,6 +58,7 @@ def behind_guard() -> list[Column]:
     return columns
 
 
+@kind_of_report
 def guard_reports_in(progress: Mapping[str, Any]) -> dict[str, GuardReport]:
     """The report of every guard in one progress event, by name."""
     metrics: Mapping[str, Any] = progress.get("observedMetrics") or {}

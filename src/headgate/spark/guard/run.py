@@ -6,18 +6,17 @@ import logging
 import statistics
 from collections import deque
 from dataclasses import dataclass
-from pathlib import Path
 
 from headgate.core.load import LoadSample
 from headgate.core.plan import KEEP_ALL
 from headgate.guards.inline_policy import InlinePolicy
+from headgate.run.run import BookedRun
+from headgate.run.spec import Spec
 from headgate.settings import RETENTION_S
 from headgate.spark.guard.memory import GuardMemory
 from headgate.spark.guard.meter import GuardReport
 from headgate.spark.guard.task import COLD_BATCHES
-from headgate.store.ledger.bookkeeper import Bookkeeper
-from headgate.store.ledger.records import Ledger, Record
-from headgate.store.upkeep import Upkeep
+from headgate.store.ledger.records import Record
 
 __all__ = ["GuardRun", "GuardSpec"]
 
@@ -28,11 +27,9 @@ _JUDGED, _OUT_OF_REACH = 9, 1.5
 
 
 @dataclass(frozen=True)
-class GuardSpec:
+class GuardSpec(Spec):
     """What a guard's call fixed for good."""
 
-    name: str
-    control: Path
     policy: InlinePolicy
     retention_s: float = RETENTION_S
 
@@ -41,79 +38,49 @@ class GuardSpec:
         return GuardRun(self, query)
 
 
-class GuardRun:
-    """One guard in one query, as its batches end."""
+class GuardRun(BookedRun):
+    """One guard in one query, as its batches end. It has no plan: its workers follow the clock."""
+
+    spec: GuardSpec
+    KIND = "guard"
 
     def __init__(self, spec: GuardSpec, query: str) -> None:
-        self.spec, self.query = spec, query
+        super().__init__(spec, query, spec.retention_s)
         self._memory = GuardMemory(spec.control, spec.name, spec.policy)
-        self._ledger = Ledger(spec.control, spec.name, query)
-        self._books = Bookkeeper(self._ledger, f"guard {spec.name!r} of query {query}")
-        self.upkeep = Upkeep.of_run(spec.control, spec.name, query, spec.retention_s)
         self._waits: deque[float] = deque(maxlen=_JUDGED)
         self._batches = 0
         self._said_unreachable = False
+        # What a batch dropped depended on the clock: one that runs again says nothing of its first time.
         self.last_batch = self._ledger.last_batch()
 
-    def refresh(self) -> None:
-        """A guard has no settings that change while it runs."""
-        self._books.retry()
+    def learn(self, report: GuardReport) -> None:
+        """Whether the target can be reached at all; the costs are the workers' to learn."""
+        self._judge_target(report.sample)
 
-    def finish(self) -> None:
-        """The query is over."""
-        self._books.retry()
+    def remember(self, report: GuardReport) -> None:
+        """Merge what the workers learned in the batch."""
+        batch, arrived = report.sample.batch_id, report.sample.arrived
+        self._memory.merge(self.query, batch)
+        if arrived > 0:
+            self._batches += 1
+            if self._batches == COLD_BATCHES:
+                self._memory.note_warm(self.query, report.run)
 
-    def pass_over(self, batch: int) -> None:
-        """A batch ended that had nothing for this guard."""
-        self.last_batch = max(self.last_batch, batch)
-
-    def handle(self, report: GuardReport) -> Record | None:
-        """Take up a finished batch; None if it was taken up before."""
-        sample = report.sample
-        if sample.batch_id <= self.last_batch:
-            return None
-        self.last_batch = sample.batch_id
-        record = self._record(report)
-        try:
-            self._books.add(record)
-            self._memory.merge(self.query, sample.batch_id)
-            if sample.arrived > 0:
-                self._batches += 1
-                if self._batches == COLD_BATCHES:
-                    self._memory.note_warm(self.query, report.run)
-            self.upkeep.after(sample.batch_id, self.spec.retention_s)
-        except OSError as error:
-            log.warning(
-                "guard %r of query %s: batch %d is not in the ledger (%s)",
-                self.spec.name, self.query, sample.batch_id, error,
-            )  # fmt: skip
-        self._judge_target(sample)
-        return record
-
-    def _record(self, report: GuardReport) -> Record:
-        sample, outcomes = report.sample, dict(report.outcomes)
+    def record(self, report: GuardReport) -> Record:
+        """Rows by what became of them, and what they waited and cost."""
+        outcomes = dict(report.outcomes)
         failed = outcomes["failed"]
         reasons = {k: n for k, n in outcomes.items() if k not in ("kept", "failed")}
         why = f"queue {report.queue_ms:.0f} ms (longest {report.longest_queue_ms:.0f})"
         why += f", cost {report.cost_ms:.2f} ms a row" + (f", {failed} failed" if failed else "")
-        return Record(
-            gate=self.spec.name,
-            query=self.query,
-            batch=sample.batch_id,
-            arrived=sample.arrived,
-            kept=sample.kept,
+        return self.booked(
+            report,
             shed=sum(reasons.values()),
             plan=KEEP_ALL,
             kind="guard",
             origin="guard",
             state="shedding" if sum(reasons.values()) > reasons["dead_letter"] else "idle",
             why=why,
-            started_at=sample.started_at,
-            duration_s=sample.duration_s,
-            parts_ms=dict(report.parts_ms),
-            delay_s=sample.delay_s,
-            backlog=sample.backlog,
-            offsets=list(report.offsets),
             groups={**{k: n for k, n in reasons.items() if n}, **({"failed": failed} if failed else {})},
             measures={
                 "queue_ms": round(report.queue_ms, 3),

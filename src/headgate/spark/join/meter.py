@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from headgate.core.load import LoadSample
 from headgate.joins.allowance import Spent
 from headgate.joins.choice import completeness
+from headgate.run.report import Report
 from headgate.spark.gate.meter import PREFIX, by_name, sample_of
+from headgate.spark.loop.kinds import kind_of_report
 
 __all__ = [
     "COUNTS",
@@ -64,17 +65,13 @@ class WindowShare:
         return completeness(self.found, self.missed, self.variance)
 
 
-@dataclass(frozen=True)
-class JoinReport:
+@dataclass(frozen=True, kw_only=True)
+class JoinReport(Report):
     """What Spark reported of one batch of one join."""
 
-    query: str
-    sample: LoadSample
     spent: Spent
     sums: Mapping[str, float]
     windows: tuple[WindowShare, ...] = ()
-    parts_ms: Mapping[str, int] = field(default_factory=dict)
-    offsets: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def share(self) -> tuple[float, float]:
@@ -103,6 +100,7 @@ def behind_join() -> list[Column]:
     ]
 
 
+@kind_of_report
 def join_reports_in(progress: Mapping[str, Any]) -> dict[str, JoinReport]:
     """The report of every join in one progress event, by name."""
     metrics: Mapping[str, Any] = progress.get("observedMetrics") or {}

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from headgate.core.plan import KEEP_ALL, Plan
-from headgate.errors import HeadgateError
 from headgate.joins.allowance import Allowance
+from headgate.run.run import BookedRun
+from headgate.run.spec import Spec
 from headgate.settings import GateSettings
 from headgate.spark.join.meter import SHOWN_WINDOWS, JoinReport
-from headgate.store.folder import read_json, write_json
-from headgate.store.ledger.bookkeeper import Bookkeeper
-from headgate.store.ledger.records import Ledger, Record
-from headgate.store.plans import PlanStore
-from headgate.store.settings_file import SettingsFile
-from headgate.store.upkeep import Upkeep
+from headgate.store.ledger.records import Record
+from headgate.store.plans import PinnedPlan
 
 __all__ = ["JoinRun", "JoinSpec"]
 
@@ -25,11 +21,9 @@ log = logging.getLogger("headgate")
 
 
 @dataclass(frozen=True)
-class JoinSpec:
+class JoinSpec(Spec):
     """What a join's call fixed for good."""
 
-    name: str
-    control: Path
     #: With `hold`, work follows the target; with `rate`, it is that share of the full join's.
     settings: GateSettings
     places: int
@@ -61,96 +55,74 @@ class JoinSpec:
         return JoinRun(self, query)
 
 
-class JoinRun:
+class JoinRun(BookedRun):
     """One join in one query, as its batches end."""
 
-    def __init__(self, spec: JoinSpec, query: str) -> None:
-        self.spec, self.query = spec, query
-        self._store = PlanStore(spec.control, spec.name, query)
-        self._ledger = Ledger(spec.control, spec.name, query)
-        self._books = Bookkeeper(self._ledger, str(self))
-        self._learned = self._store.folder / "allowance.json"
-        self.last_batch = self._ledger.last_batch()
-        self.settings = self._effective() or spec.settings
-        self.upkeep = Upkeep.of_run(spec.control, spec.name, query, self.settings.retention_s)
-        self._allowance = self._restored(self.settings)
-        self._publish()
+    spec: JoinSpec
+    KIND = "join"
+    LEARNED = "allowance.json"
 
-    def __str__(self) -> str:
-        return f"join {self.spec.name!r} of query {self.query}"
+    def __init__(self, spec: JoinSpec, query: str) -> None:
+        super().__init__(spec, query, spec.settings.retention_s)
+        self.settings = self.effective_settings(spec.settings)
+        self.upkeep.retention_s = self.settings.retention_s
+        self._allowance = self._restored(self.settings)
+        # What a batch that runs again took says nothing of its first time.
+        self.last_batch = self._ledger.last_batch()
+        self.publish()
 
     def _restored(self, settings: GateSettings) -> Allowance:
         allowance = self.spec.allowance(settings)
+        value = self.load_learned()
         try:
-            value = read_json(self._learned)
             if value is not None:
                 allowance.restore(value)
-        except (OSError, KeyError, TypeError, ValueError, IndexError) as error:
+        except (KeyError, TypeError, ValueError, IndexError) as error:
             log.warning("%s: what was learned cannot be read (%s); starting afresh", self, error)
         return allowance
 
     def refresh(self) -> None:
         """Take up settings that people changed; called between batches too."""
-        self._books.retry()
-        settings = self._effective()
-        if settings is None or settings == self.settings:
+        super().refresh()
+        settings = self.effective_settings(self.settings)
+        if settings == self.settings:
             return
         log.info("%s: settings changed: %s", self, settings)
         self.settings = settings
         self.upkeep.retention_s = settings.retention_s
         self._allowance.target_s = settings.target_s or 1.0
-        self._publish()
-
-    def _effective(self) -> GateSettings | None:
-        try:
-            changes = SettingsFile(self.spec.control, self.spec.name).overrides()
-            return self.spec.settings.changed(changes)
-        except (OSError, HeadgateError, ValueError) as error:
-            log.warning("%s: settings cannot be read (%s)", self, error)
-            return None
+        self.publish()
 
     def plan(self) -> Plan:
         """The plan for the next batch under the settings that hold."""
         return self.spec.plan(self.settings, self._allowance)
 
-    def _publish(self) -> None:
+    def publish(self) -> None:
+        """The work that the next batch may do."""
         try:
             urgent_s = None if self.settings.target_s is None else 0.0
             self._store.publish(self.plan(), self.last_batch, urgent_s)
         except OSError as error:
             log.warning("%s: the plan cannot be written (%s)", self, error)
 
-    def finish(self) -> None:
-        """The query is over."""
-        self._books.retry()
-
     def pass_over(self, batch: int) -> None:
         """A batch ended that had nothing for this join."""
         if batch > self.last_batch:
             self.last_batch = batch
-            self._publish()
+            self.publish()
 
-    def handle(self, report: JoinReport) -> Record | None:
-        """Take up a finished batch; None if it was taken up before."""
-        sample = report.sample
-        if sample.batch_id <= self.last_batch:
-            return None
-        self.last_batch = sample.batch_id
-        self.refresh()
+    def learn(self, report: JoinReport) -> None:
+        """How fast it was, and what results and batches cost."""
         self._allowance.learn(report.spent)
-        self._publish()
-        record = self._record(report)
-        try:
-            self._books.add(record)
-            write_json(self._learned, self._allowance.snapshot(), lasting=False)
-            self.upkeep.after(sample.batch_id, self.settings.retention_s)
-        except OSError as error:
-            log.warning("%s: batch %d is not in the ledger (%s)", self, sample.batch_id, error)
-        return record
 
-    def _record(self, report: JoinReport) -> Record:
+    def remember(self, report: JoinReport) -> None:
+        """The allowance outlasts a restart."""
+        self.save_learned(self._allowance.snapshot())
+
+    def record(self, report: JoinReport) -> Record:
+        """Comparisons wanted, made and skipped, and how complete the result is."""
         sample, sums = report.sample, report.sums
-        pinned = self._pinned(sample.batch_id)
+        pinned = self.pinned(sample.batch_id)
         share, error = report.share
         why = f"{sums['found']:.0f} pairs, {100 * share:.1f} % of all (+- {100 * error:.1f})"
         if sums["late"]:
@@ -180,25 +152,16 @@ class JoinRun:
                 "fixed_s": round(self._allowance.fixed_s, 4),
             }
         shed = sample.arrived - sample.kept
-        return Record(
-            gate=self.spec.name,
-            query=self.query,
-            batch=sample.batch_id,
-            arrived=sample.arrived,
-            kept=sample.kept,
+        return self.booked(
+            report,
             shed=shed,
-            plan=KEEP_ALL if pinned is None else pinned[0],
+            plan=KEEP_ALL if pinned is None else pinned.plan,
             origin=self._origin(pinned, int(sums["astray"])),
             kind="join",
             mode=self.settings.mode,
             would_shed=self._would_shed(sample.arrived),
             state="shedding" if shed else "idle",
             why=why,
-            started_at=sample.started_at,
-            duration_s=sample.duration_s,
-            parts_ms=dict(report.parts_ms),
-            backlog=sample.backlog,
-            offsets=list(report.offsets),
             measures=measures,
             windows=[
                 [w.bucket * self.spec.basic_s, w.found, round(w.missed, 3), *map(_rounded, w.share)]
@@ -206,24 +169,17 @@ class JoinRun:
             ],
         )
 
-    def _origin(self, pinned: tuple[Plan, str] | None, astray: int) -> str:
+    def _origin(self, pinned: PinnedPlan | None, astray: int) -> str:
         """Why this plan; places that could not have it failed as the call says."""
         if astray:
             return f"fail-{self.settings.on_failure}"
-        return "unpinned" if pinned is None else pinned[1]
+        return "unpinned" if pinned is None else pinned.origin
 
     def _would_shed(self, wanted: int) -> int:
         """In monitor mode, the comparisons that would have been skipped."""
         if self.settings.mode != "monitor" or self.settings.target_s is None:
             return 0
         return max(0, wanted - round(self.spec.places * self._allowance.work))
-
-    def _pinned(self, batch: int) -> tuple[Plan, str] | None:
-        try:
-            found = self._store.pinned(batch)
-        except (OSError, ValueError):
-            return None
-        return None if found is None else (found.plan, found.origin)
 
 
 def _rounded(value: float) -> float:

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from headgate.policies.by_group.allocation import Allocation
-from headgate.run.gate_run import BatchReport
+from headgate.run.gate_report import BatchReport
 from headgate.spark.gate.fingerprint import fingerprint_columns, fingerprint_in
 from headgate.spark.gate.meter import sample_of
 

@@ -30,18 +30,16 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headgate.errors import BadArgument
 from headgate.run.faults import TOO_MANY_FAULTS
-from headgate.run.gate_run import BatchReport, GateSpec
-from headgate.spark.gate.meter import reports_in
-from headgate.spark.guard.meter import guard_reports_in
-from headgate.spark.join.meter import join_reports_in
+from headgate.run.run import Run
+from headgate.run.spec import Spec
 from headgate.spark.loop.batch_tallies import Tally
 from headgate.spark.loop.heartbeats import Heartbeats
+from headgate.spark.loop.kinds import reports_of_all_kinds
 from headgate.spark.loop.passes import Passes
 from headgate.spark.loop.progress import Listener, last_batch, recent_reports
-from headgate.spark.loop.specs import Run, Spec, Specs
+from headgate.spark.loop.specs import Specs
 from headgate.spark.loop.task_times import TaskTimes
 from headgate.spark.session import is_connect
-from headgate.spark.sites.results import ResultReport, ResultSpec, result_reports_in
 from headgate.spark.worker_errors import said_by_worker
 from headgate.store.lease import this_process
 from headgate.store.plans import PlanStore
@@ -145,7 +143,7 @@ class ControlLoop:
         """
         for name in self.specs:
             named = self.specs.named(name)
-            controls = {spec.control for spec in named if not isinstance(spec, ResultSpec)}
+            controls = {spec.control for spec in named if spec.steers}
             for control in controls:
                 if len(controls) == 1 or self._begun(control, name, query):
                     self._heartbeats.steer(control, name, query)
@@ -217,10 +215,7 @@ class ControlLoop:
         query, batch = str(progress["id"]), int(progress["batchId"])
         is_new = batch > self._seen.get(query, -1)
         self._seen[query] = max(batch, self._seen.get(query, -1))
-        reports: dict[str, Any] = {**reports_in(progress), **guard_reports_in(progress)}
-        reports |= join_reports_in(progress)
-        reports |= self._tallied(query, batch, progress)
-        reports |= result_reports_in(progress)
+        reports = reports_of_all_kinds(progress) | self._tallied(query, batch, progress)
         if is_new:  # a report that is read again is not measured again
             self._measure(query, str(progress["runId"]), batch, reports)
             self._ask_passes(query, str(progress["runId"]), batch, reports)
@@ -228,25 +223,16 @@ class ControlLoop:
             if of == query and gate not in reports:
                 run.pass_over(batch)
         for gate, report in reports.items():
-            spec = self._spec_of(gate, report)
-            if spec is None:
-                continue
-            if isinstance(spec, GateSpec):
+            spec = self.specs.of(gate, report.spec)
+            if spec is not None:
                 report = spec.complete(report, reports)
-            self._do(f"gate {gate!r}", partial(self._handle, spec, query, report))
-
-    def _spec_of(self, name: str, report: Any) -> Spec | None:
-        """What the report's own frame was made with."""
-        return self.specs.of(name, getattr(report, "spec", 0))
+                self._do(f"{gate!r}", partial(self._handle, spec, query, report))
 
     def _measure(self, query: str, run: str, batch: int, reports: dict[str, Any]) -> None:
-        """Reports of a site's gates and results, with the batch's task time and its trigger."""
-        asked = {
-            name: report
-            for name, report in reports.items()
-            if isinstance(report, ResultReport)
-            or getattr(self._spec_of(name, report), "measures_work", False)
-        }
+        """Reports of whoever wants to know, with the batch's task time and its trigger."""
+        specs = {name: self.specs.of(name, report.spec) for name, report in reports.items()}
+        wanted = [name for name, spec in specs.items() if spec is not None and spec.measures_work]
+        asked = {name: reports[name] for name in wanted}
         if not asked:
             return
         work = self._times.of_batch(run, batch)
@@ -258,9 +244,9 @@ class ControlLoop:
     def _ask_passes(self, query: str, run: str, batch: int, reports: dict[str, Any]) -> None:
         """Reports of gates, with whether the batch was read to its end when it was read last."""
         for name, report in reports.items():
-            if not isinstance(report, BatchReport) or report.witness is None:
-                continue
             witness = report.witness
+            if witness is None:
+                continue
             if witness.rereads:
                 witness = replace(witness, whole=self._passes.whole(run, batch, witness.handed_out))
             if witness.limits:

@@ -9,56 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
-from headgate.run.gate_run import GateSpec
+from headgate.run.spec import Spec
 
-__all__ = ["Run", "Spec", "Specs"]
-
-
-class Run(Protocol):
-    """A gate or a guard at work in one query."""
-
-    last_batch: int
-
-    @property
-    def spec(self) -> Any:
-        """What it was built as."""
-
-    def handle(self, report: Any) -> Any:
-        """A batch of its query ended."""
-
-    def pass_over(self, batch: int) -> None:
-        """A batch ended that had nothing for it."""
-
-    def refresh(self) -> None:
-        """Look whether its settings have changed."""
-
-    def finish(self) -> None:
-        """Its query is over: write what could not be written before."""
-
-
-class Spec(Protocol):
-    """What a gate's or a guard's call fixed for good."""
-
-    @property
-    def name(self) -> str:
-        """Its name: one in a query."""
-
-    @property
-    def control(self) -> Path:
-        """Its control folder."""
-
-    def open(self, query: str) -> Run:
-        """At work in a query."""
+__all__ = ["Specs"]
 
 
 _S = TypeVar("_S", bound=Spec)
 
 
 class Specs:
-    """Of a gate all that were ever built, each once; of a guard or a join the latest."""
+    """Of those that bear a number all that were ever built, each once; of others the latest."""
 
     def __init__(self) -> None:
         self._of_name: dict[str, dict[int, Spec]] = {}
@@ -68,7 +30,7 @@ class Specs:
 
     def add(self, spec: _S) -> _S:
         """Take it up as the latest of its name; under the number of one that is the same, if any."""
-        if not isinstance(spec, GateSpec):
+        if not spec.number:
             self._of_name[spec.name] = {0: spec}
             return spec
         held = self._of_name.setdefault(spec.name, {})

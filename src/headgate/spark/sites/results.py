@@ -12,9 +12,12 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from headgate.core.load import LoadSample
+from headgate.run.report import Report
+from headgate.run.run import Run
+from headgate.run.spec import Spec
 from headgate.sites.shares import SiteShares
 from headgate.spark.gate.meter import PREFIX, by_name, finite, sample_of
+from headgate.spark.loop.kinds import kind_of_report
 from headgate.spark.sic.column import worth
 
 __all__ = ["ResultReport", "ResultSpec", "metered", "result_reports_in"]
@@ -31,14 +34,12 @@ def _behind_result(sic: Column) -> list[Column]:
     return [F.count(F.lit(1)).alias("arrived"), F.sum(sic).alias("sic")]
 
 
-@dataclass(frozen=True)
-class ResultReport:
+@dataclass(frozen=True, kw_only=True)
+class ResultReport(Report):
     """What Spark reported of one batch of results."""
 
-    query: str
-    sample: LoadSample
 
-
+@kind_of_report
 def result_reports_in(progress: Mapping[str, Any]) -> dict[str, ResultReport]:
     """The report of every query whose results come out in this stream, by the name of its meter."""
     found = {}
@@ -47,50 +48,40 @@ def result_reports_in(progress: Mapping[str, Any]) -> dict[str, ResultReport]:
             seen = by_name(values)
             sample, _, _ = sample_of(progress, seen, kept=int(seen["arrived"]))
             sample = replace(sample, sic_arrived=max(0.0, finite(seen, "sic")))
-            found[name[len(PREFIX) :]] = ResultReport(str(progress["id"]), sample)
+            found[name[len(PREFIX) :]] = ResultReport(query=str(progress["id"]), sample=sample)
     return found
 
 
 @dataclass(frozen=True)
-class ResultSpec:
+class ResultSpec(Spec):
     """A meter of results; it steers nothing, so it has no plan and no heartbeat."""
 
     of: str
-    control: Path
     shares: SiteShares = field(compare=False, repr=False)
     lock: threading.RLock = field(compare=False, repr=False)
     clock: Callable[[], float] = field(default=time.monotonic, compare=False, repr=False)
+    steers: bool = field(default=False, kw_only=True)
+    measures_work: bool = field(default=True, kw_only=True)
 
-    @property
-    def name(self) -> str:
-        """One in a session."""
-        return f"{self.of}{_SUFFIX}"
+    @classmethod
+    def named(cls, of: str, control: Path, shares: SiteShares, lock: threading.RLock) -> ResultSpec:
+        """The meter of a query's results; one in a session."""
+        return cls(f"{of}{_SUFFIX}", control, of, shares, lock)
 
     def open(self, query: str) -> ResultRun:
         """At work in a stream."""
-        return ResultRun(self)
+        return ResultRun(self, query)
 
 
-class ResultRun:
-    """The meter in one stream."""
+class ResultRun(Run):
+    """The meter in one stream; its books are the site's."""
 
-    def __init__(self, spec: ResultSpec) -> None:
-        self.spec = spec
-        self.last_batch = -1
+    spec: ResultSpec
 
-    def handle(self, report: ResultReport) -> None:
-        """A batch is over."""
-        if report.sample.batch_id <= self.last_batch:
-            return
-        self.last_batch = report.sample.batch_id
+    def take_up(self, report: ResultReport) -> None:
+        """A batch of results is over."""
         with self.spec.lock:
             self.spec.shares.results(self.spec.of, report.sample, self.spec.clock())
 
     def pass_over(self, batch: int) -> None:
         """A batch without results says nothing."""
-
-    def refresh(self) -> None:
-        """There are no settings."""
-
-    def finish(self) -> None:
-        """There is nothing to write."""

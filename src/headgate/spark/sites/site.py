@@ -332,7 +332,7 @@ class Site:
                     "are for %s): is the name right?", self.name, query, others,
                 )  # fmt: skip
             ControlLoop.of(self._spark).register(
-                ResultSpec(query, self._control, self._shares, self._lock, time.monotonic)
+                ResultSpec.named(query, self._control, self._shares, self._lock)
             )
             return metered(frame, query)
 

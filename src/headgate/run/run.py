@@ -1,0 +1,164 @@
+"""`Run`: one gate, guard, join or meter of results at work in one query, as its batches end.
+
+The control loop knows nothing else. What they share is here: each batch is taken up once, in order;
+records that cannot be written wait; people's changes of settings are taken up between batches; what was
+learned outlasts a restart; the store is kept small.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from headgate.errors import HeadgateError
+from headgate.settings import GateSettings
+from headgate.store.folder import read_json, write_json
+from headgate.store.ledger.bookkeeper import Bookkeeper
+from headgate.store.ledger.records import Ledger, Record
+from headgate.store.plans import PinnedPlan, PlanStore
+from headgate.store.settings_file import SettingsFile
+from headgate.store.upkeep import Upkeep
+
+__all__ = ["BookedRun", "Run"]
+
+log = logging.getLogger("headgate")
+
+
+class Run(ABC):
+    """Reports of batches in, each taken up once."""
+
+    def __init__(self, spec: Any, query: str) -> None:
+        self.spec, self.query = spec, query
+        self.last_batch = -1
+
+    def handle(self, report: Any) -> Record | None:
+        """A batch of its query ended; None if it was taken up before, or nothing is recorded of it."""
+        batch = int(report.sample.batch_id)
+        if batch <= self.last_batch:
+            return None
+        self.last_batch = batch
+        return self.take_up(report)
+
+    @abstractmethod
+    def take_up(self, report: Any) -> Record | None:
+        """Learn from the batch, decide, record."""
+
+    def pass_over(self, batch: int) -> None:
+        """A batch ended that had nothing for it."""
+        self.last_batch = max(self.last_batch, batch)
+
+    def refresh(self) -> None:  # noqa: B027, nobody has to
+        """Between batches: look whether something has changed."""
+
+    def finish(self) -> None:  # noqa: B027, nobody has to
+        """Its query is over: write what could not be written before."""
+
+
+class BookedRun(Run):
+    """A run with a folder of its own: plans, records, what was learned."""
+
+    #: What people call it, and the file of what it learns.
+    KIND: ClassVar[str]
+    LEARNED: ClassVar[str] = ""
+
+    def __init__(
+        self, spec: Any, query: str, retention_s: float, clock: Callable[[], float] = time.time
+    ) -> None:
+        super().__init__(spec, query)
+        self._clock = clock
+        self._store = PlanStore(spec.control, spec.name, query, clock)
+        self._ledger = Ledger(spec.control, spec.name, query)
+        self._books = Bookkeeper(self._ledger, str(self))
+        self.upkeep = Upkeep.of_run(spec.control, spec.name, query, retention_s, clock)
+
+    def __str__(self) -> str:
+        return f"{self.KIND} {self.spec.name!r} of query {self.query}"
+
+    def take_up(self, report: Any) -> Record:
+        """Let it learn, publish the next plan, and keep the books."""
+        self.refresh()
+        self.learn(report)
+        self.publish()
+        record = self.record(report)
+        try:
+            self._books.add(record)
+            self.remember(report)
+            self.upkeep.after(record.batch, self.upkeep.retention_s)
+        except OSError as error:
+            log.warning("%s: batch %d is not in the ledger (%s)", self, record.batch, error)
+        return record
+
+    @abstractmethod
+    def learn(self, report: Any) -> None:
+        """Take up what the batch says."""
+
+    @abstractmethod
+    def record(self, report: Any) -> Record:
+        """The batch as the ledger has it."""
+
+    def publish(self) -> None:
+        """Leave the plan for the next batch."""
+
+    def remember(self, report: Any) -> None:
+        """Write down what was learned; raises OSError where that cannot be done now."""
+
+    def refresh(self) -> None:
+        """Try again what could not be written."""
+        self._books.retry()
+
+    def finish(self) -> None:
+        """Try a last time what could not be written."""
+        self._books.retry()
+
+    def booked(self, report: Any, **of_its_kind: Any) -> Record:
+        """The record, with what all kinds have in common."""
+        sample = report.sample
+        return Record(
+            gate=self.spec.name,
+            query=self.query,
+            batch=sample.batch_id,
+            arrived=sample.arrived,
+            kept=sample.kept,
+            started_at=sample.started_at,
+            duration_s=sample.duration_s,
+            parts_ms=dict(report.parts_ms),
+            delay_s=sample.delay_s,
+            backlog=sample.backlog,
+            offsets=list(report.offsets),
+            **of_its_kind,
+        )
+
+    def effective_settings(self, otherwise: GateSettings) -> GateSettings:
+        """What its own code says, with people's changes on top; `otherwise` if those cannot be read.
+
+        Not what ``gate.json`` says: another application may have declared one of the name since.
+        """
+        try:
+            changes = SettingsFile(self.spec.control, self.spec.name).overrides()
+            settings: GateSettings = self.spec.settings.changed(changes)
+        except (OSError, HeadgateError, ValueError) as error:
+            log.warning("%s: settings cannot be read (%s)", self, error)
+            return otherwise
+        return settings
+
+    def pinned(self, batch: int) -> PinnedPlan | None:
+        """What the batch was pinned to, as far as that can be read."""
+        try:
+            return self._store.pinned(batch)
+        except (OSError, ValueError):
+            return None
+
+    def load_learned(self) -> Any:
+        """What a run before this one wrote; None if there is nothing, or it cannot be read."""
+        try:
+            return read_json(self._store.folder / self.LEARNED)
+        except (OSError, ValueError) as error:
+            log.warning("%s: what was learned cannot be read (%s); starting afresh", self, error)
+            return None
+
+    def save_learned(self, value: Any) -> None:
+        """For the next run; not synced, since the next batch writes it again."""
+        write_json(self._store.folder / self.LEARNED, value, lasting=False)

@@ -1,0 +1,40 @@
+"""`Spec`: what a call of `gate`, `guard`, `join` or `Site.result` fixed for good."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headgate.run.run import Run
+
+__all__ = ["Spec"]
+
+
+@dataclass(frozen=True)
+class Spec(ABC):
+    """Its name and its control folder; and what the control loop must know to serve it.
+
+    The loop asks these, and nobody's type.
+    """
+
+    name: str
+    control: Path
+
+    #: Tells specs of one name apart, in this process; 0: of this kind the latest of a name counts.
+    number: int = field(default=0, compare=False, kw_only=True)
+    #: Whether the loop's heartbeat keeps its plans alive.
+    steers: bool = field(default=True, kw_only=True)
+    #: Whether it wants to know the task time of batches.
+    measures_work: bool = field(default=False, kw_only=True)
+
+    def complete(self, report: Any, reports: Mapping[str, Any]) -> Any:
+        """The report, with what it needs of the other reports of the same batch."""
+        return report
+
+    @abstractmethod
+    def open(self, query: str) -> Run:
+        """It at work in a query."""
