@@ -12,6 +12,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
 import headgate as hg
+from headgate.run.spec import Spec
 from headgate.spark.loop.loop import ControlLoop
 from headgate.spark.worker_errors import said_by_worker
 from headgate.store.lease import Holder, Lease, this_process
@@ -152,13 +153,8 @@ def test_a_lease_lives_with_its_query_and_ends_with_it(
     assert not lease.alive()
 
 
-class CannotBeOpened:
+class CannotBeOpened(Spec):
     """Something of the session's that fails whenever a query begins."""
-
-    name = "broken"
-
-    def __init__(self, control: Path) -> None:
-        self.control = control
 
     def open(self, query: str) -> Any:
         raise RuntimeError("cannot be opened")
@@ -176,7 +172,7 @@ def test_one_that_cannot_be_opened_takes_no_other_ones_heartbeat(
     loop = ControlLoop.of(spark)
     loop.drain()
     PlanStore(control, "broken", first.id).folder.mkdir(parents=True)
-    loop.register(CannotBeOpened(control))
+    loop.register(CannotBeOpened("broken", control))
     try:
         stream.add(_rows(N))
         second = start(frame)
