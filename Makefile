@@ -59,7 +59,7 @@ kafka: java $(STAMP) ## a Kafka broker on this machine, until Ctrl-C
 
 lock: $(STAMP) ## resolve requirements.lock anew
 	$(BIN)/python -m pip install -q uv
-	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --generate-hashes \
+	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --group lab --universal --generate-hashes \
 	  --python-version 3.11 --custom-compile-command 'make lock' -q -o requirements.lock
 
 clean: ## remove what make made

@@ -103,7 +103,6 @@ _benchmark(
 _benchmark(
     "las",
     "LAS, Full Knowledge and the default price, in virtual time.",
-    "sim",
     takes="10 seconds; quick: 5.",
 )
 _benchmark("replay", "Whether a replayed batch keeps the same rows.")
@@ -119,21 +118,18 @@ _benchmark(
 _benchmark(
     "themis-deployments",
     "How fair four shedders are, in virtual time.",
-    "sim",
     module="themis.deployments",
     takes="2 minutes; quick: 5 seconds.",
 )
 _benchmark(
     "themis-decision",
     "How long a node takes to decide.",
-    "sim",
     module="themis.decision",
     takes="10 seconds; quick: 5.",
 )
 _benchmark(
     "themis-speed",
     "How fast the simulator of federations is.",
-    "sim",
     module="themis.speed",
     takes="A minute.",
 )
@@ -146,7 +142,6 @@ _benchmark(
 _benchmark(
     "join-rules",
     "Which comparisons a join makes first, by rule.",
-    "sim",
     module="join.rules",
     takes="2 minutes; quick: 15 seconds.",
 )

@@ -117,7 +117,7 @@ def figures(
     some minutes; cod-fig9 and cod-fig10 also replay the real data through Spark streams, unless --quick.
 
     With --master the runs of the others are tasks of a Spark job, and the numbers are the same. The
-    Python of each worker needs headgate[spark,sim] of this version; on a cluster PYSPARK_PYTHON says
+    Python of each worker needs headgate-lab of this version; on a cluster PYSPARK_PYTHON says
     where it is.
 
     \b
@@ -148,7 +148,6 @@ def figures(
 
 
 def _build(name: str, runs: int | None, quick: bool, master: str | None) -> Drawn:
-    late(f"{NAMES[name]}:__name__", "sim")  # says which extra is missing
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
         console=Console(stderr=True),

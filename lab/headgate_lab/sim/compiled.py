@@ -5,14 +5,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from headgate.errors import MissingExtra
-
 __all__ = ["compiled"]
 
 
 def compiled(name: str) -> Any:
     """A module of kernels of the simulators, such as ``join.kernels``."""
-    try:
-        return importlib.import_module(f"headgate_lab.sim.{name}")
-    except ImportError as error:
-        raise MissingExtra("numba", "sim") from error
+    return importlib.import_module(f"headgate_lab.sim.{name}")

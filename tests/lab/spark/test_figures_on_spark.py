@@ -100,9 +100,9 @@ def test_results_come_in_the_order_of_the_items(spark: SparkSession) -> None:
 
 def test_a_worker_without_an_extra_says_which(spark: SparkSession) -> None:
     def needs_numba(item: int) -> int:
-        raise MissingExtra("numba", "sim")
+        raise MissingExtra("numba", "join")
 
-    with pytest.raises(WorkerError, match=r"'numba'.*headgate\[sim\].*every worker"):
+    with pytest.raises(WorkerError, match=r"'numba'.*headgate\[join\].*every worker"):
         run_items(spark, needs_numba, [1, 2], silent)
 
 

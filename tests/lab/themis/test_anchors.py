@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headgate.errors import BadArgument, MissingExtra
+from headgate.errors import BadArgument
 from headgate.fairness import jain
 from headgate_lab.papers.themis import Fluid, fit, log_utility, max_min
 
@@ -197,9 +196,3 @@ def test_a_query_at_its_limit_leaves_room() -> None:
 def test_bad_use_is_told(call: Callable[[], object]) -> None:
     with pytest.raises(BadArgument):
         call()
-
-
-def test_without_scipy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "scipy", None)
-    with pytest.raises(MissingExtra, match=r"headgate\[sim\]"):
-        max_min(simple(2, 1.0))

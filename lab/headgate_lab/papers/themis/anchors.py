@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headgate.errors import BadArgument, HeadgateError, MissingExtra
+from headgate.errors import BadArgument, HeadgateError
 
 __all__ = ["Anchor", "Fluid", "fit", "log_utility", "max_min"]
 
@@ -214,10 +214,8 @@ def _weights(fluid: Fluid, weights: npt.ArrayLike | None) -> Floats:
 
 
 def _sparse() -> Any:
-    try:
-        from scipy import sparse
-    except ImportError as error:
-        raise MissingExtra("scipy", "sim") from error
+    from scipy import sparse  # a second to load
+
     return sparse
 
 
@@ -227,10 +225,8 @@ def _solve(cost: Floats, matrix: Any, limits: Floats, bounds: list[Any]) -> Any:
 
 
 def _tried(cost: Floats, matrix: Any, limits: Floats, bounds: list[Any]) -> Any:
-    try:
-        from scipy.optimize import linprog
-    except ImportError as error:
-        raise MissingExtra("scipy", "sim") from error
+    from scipy.optimize import linprog  # a second to load
+
     exact = {"primal_feasibility_tolerance": _EXACT, "dual_feasibility_tolerance": _EXACT}
     return linprog(cost, A_ub=matrix, b_ub=limits, bounds=bounds, method="highs-ds", options=exact)
 
