@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -35,6 +36,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         needs_it = "spark" in getattr(item, "fixturenames", ())
         if needs_it or (folders[0] == "tests" and {"spark", "kafka"} & set(folders)):
             item.add_marker("spark")
+
+
+def _import_by_name(session: Any) -> None:
+    """What PySpark asks the JVM for by its short name, which else is looked for in every jar each time."""
+    from py4j.java_gateway import java_import
+
+    python, sql = "org.apache.spark.api.python", "org.apache.spark.sql"
+    for name in ("PythonUtils", "SimplePythonFunction", "PythonRDD", "SerDeUtil"):
+        java_import(session._jvm, f"{python}.{name}")
+    for name in ("functions", "api.python.PythonSQLUtils"):
+        java_import(session._jvm, f"{sql}.{name}")
 
 
 @pytest.fixture(scope="session")
@@ -72,6 +84,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     if jars:
         builder = builder.config("spark.jars", ",".join(jars))
     session = builder.getOrCreate()
+    _import_by_name(session)
     yield session
     session.stop()
 

@@ -28,7 +28,7 @@ from headgate.errors import (
     WorkerError,
     WrongKindOfFrame,
 )
-from headgate.policies import Grouping, GroupRates, Policy, Uniform, ValueClasses
+from headgate.policies import Drawing, Grouping, GroupRates, Policy, Uniform, ValueClasses
 
 if TYPE_CHECKING:
     from headgate.guards.targets import absolute, average, sliding
@@ -59,6 +59,7 @@ __all__ = [
     "ControllerConfig",
     "CoordinatorGone",
     "CoordinatorRefused",
+    "Drawing",
     "FileLink",
     "FixedRate",
     "GroupRates",

@@ -11,6 +11,7 @@ from typing import NoReturn, Self
 from headgate.core.load import Budget, Concept
 from headgate.core.plan import Plan
 from headgate.errors import BadArgument
+from headgate.policies.drawing import Drawing
 
 __all__ = ["OF_THE_GATE", "Grouping", "Policy"]
 
@@ -84,6 +85,20 @@ class Policy(ABC):
     @property
     def within_s(self) -> float | None:
         """In front of a join: how many seconds rows of the other stream wait in it; else None."""
+        return None
+
+    @property
+    def drawing(self) -> Drawing | None:
+        """How rows are drawn by the groups of their own batch; None where the plan's rates decide."""
+        return None
+
+    @property
+    def counts_groups(self) -> bool:
+        """Whether it wants to know the heaviest groups of each batch, by `Grouping.columns`."""
+        return False
+
+    def on_its_own(self) -> Policy | None:
+        """The policy where nobody says how much to keep, if it knows how much is enough; else None."""
         return None
 
     def would_keep(self, plan: Plan, concept: Concept) -> float | None:

@@ -56,6 +56,10 @@ class GateSpec(Spec):
     #: Every gate has one: two of a name may be made before either runs.
     number: int = field(default_factory=lambda: next(_NUMBERS), compare=False, kw_only=True)
 
+    def made_of(self) -> tuple[object, ...]:
+        """Its folder, its settings, its policy and its shape."""
+        return self.control, self.settings, self.policy, self.shape
+
     def complete(self, report: BatchReport, reports: Mapping[str, Any]) -> BatchReport:
         """The report with what the gate of the other stream says, in front of a join."""
         other = reports.get(self.policy.meets or "")

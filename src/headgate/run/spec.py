@@ -31,6 +31,10 @@ class Spec(ABC):
     #: Whether it wants to know the task time of batches.
     measures_work: bool = field(default=False, kw_only=True)
 
+    def made_of(self) -> tuple[object, ...]:
+        """What tells it from another of its name, without what the frame adds."""
+        return (self.control,)
+
     def complete(self, report: Any, reports: Mapping[str, Any]) -> Any:
         """The report, with what it needs of the other reports of the same batch."""
         return report

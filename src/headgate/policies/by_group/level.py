@@ -20,7 +20,7 @@ import numpy as np
 from headgate.errors import BadArgument
 from headgate.policies.by_group.allocation import Counts, Floats
 
-__all__ = ["Rule", "grid", "level_for"]
+__all__ = ["LEVEL_RULES", "Rule", "grid", "level_for"]
 
 #: The exponents of two between which each rule's level lies.
 _EXPONENTS = {
@@ -32,6 +32,8 @@ _EXPONENTS = {
     "need": (-12, 12),
 }
 _STEPS = 2
+#: The rules that have a level form, by name.
+LEVEL_RULES = tuple(_EXPONENTS)
 
 
 def grid(name: str) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from headgate.policies import Grouping, Policy
 from headgate.policies.by_group.accuracy import Accuracy
 from headgate.policies.by_group.allocation import OVERFLOWS, RULES, water_fill
 from headgate.policies.by_group.level import Rule, grid, level_for
+from headgate.policies.drawing import Drawing
 
 __all__ = ["COUNTS", "CROWDED", "DRAWS", "PREFERENCES", "ConceptDriven", "crowded"]
 
@@ -186,6 +187,36 @@ class ConceptDriven(Policy):
     def grouping(self) -> Grouping:
         """Groups that a plan names; those of a batch's own concept are in no plan."""
         return Grouping() if self.same_batch else Grouping(columns=tuple(self.by))
+
+    @property
+    def counts_groups(self) -> bool:
+        """Rates from earlier batches need the heavy groups of each."""
+        return not self.same_batch
+
+    def on_its_own(self) -> ConceptDriven | None:
+        """With an accuracy: what it needs, and no more."""
+        return None if self.accuracy is None else replace(self, thrifty=True)
+
+    @property
+    def drawing(self) -> Drawing | None:
+        """Rows are drawn by a level, unless earlier batches decide."""
+        if not self.same_batch:
+            return None
+        wish = self.accuracy
+        return Drawing(
+            by=tuple(self.by),
+            rule=self.rule().name,
+            least=self.least,
+            overflow=self.overflow,
+            draw=self.draw,
+            time=self.time,
+            pane_us=self.pane_us,
+            window_us=0 if self.window is None else round(self.window_s * 1e6),
+            value=self.value if wish is None else wish.of,
+            accuracy=None if wish is None else (wish.of, wish.within, wish.confidence, wish.least_rows),
+            meeting=self.meets is not None,
+            whole=self.counts == "batch",
+        )
 
     def rule(self, reference: float = 1.0) -> Rule:
         """The allocation in its level form."""

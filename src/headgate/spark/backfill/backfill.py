@@ -19,6 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headgate.errors import BadArgument, HeadgateError, NotAsRecorded
+from headgate.policies import Policy
+from headgate.policies.by_group.level import LEVEL_RULES
 from headgate.spark.backfill.offsets import (
     BatchOffsets,
     committed,
@@ -50,6 +52,7 @@ def backfill(
     on_mismatch: str = "refuse",
     check: bool = True,
     keep: str | Sequence[str] | None = None,
+    policy: Policy | None = None,
 ) -> DataFrame:
     """The shed rows of recorded batches, each once, with their batch as ``_batch``.
 
@@ -62,7 +65,8 @@ def backfill(
     warning names those left out. ``check=False`` spares the reading and compares nothing.
 
     `keep` are the gate's own predicates, needed only where they call functions that are not harmless on
-    their face: such are not taken from the control folder.
+    their face: such are not taken from the control folder. `policy` is the gate's own, needed only where
+    it draws rows by a rule of its own (`Drawing.quotas`).
     """
     if on_mismatch not in ("refuse", "skip"):
         raise BadArgument(f"on_mismatch={on_mismatch!r}: give 'refuse' or 'skip'")
@@ -82,7 +86,7 @@ def backfill(
     bad = _untrusted(books, None if asked is None else set(asked))
     if not wanted and not bad:
         raise BadArgument(f"gate {gate!r} of query {name} shed nothing in these batches")
-    parts = _Parts(spark, folder, gate, rows, keep)
+    parts = _Parts(spark, folder, gate, rows, keep, policy)
     read = {r.batch: part for r in wanted if r.batch not in bad and (part := parts.read(r, bad))}
     if check:
         bad |= mismatches(read)
@@ -106,7 +110,9 @@ class _Parts:
         gate: str,
         rows: Rows,
         keep: str | Sequence[str] | None,
+        policy: Policy | None = None,
     ) -> None:
+        self._policy = policy
         self._spark, self._folder, self._gate, self._rows = spark, folder, gate, rows
         self._keep = (keep,) if isinstance(keep, str) else keep
         self._shapes: dict[str, GateShape] = {}
@@ -123,6 +129,7 @@ class _Parts:
         """The batch at these offsets, judged by the plan and the shape of the record."""
         if record.shape not in self._shapes:
             shape = GateShape.load(self._folder, self._gate, record.shape, self._keep)
+            shape = shape.drawn_by(self._policy)
             _require_repeatable(self._gate, shape)
             self._shapes[record.shape] = shape
         shape = self._shapes[record.shape]
@@ -137,6 +144,11 @@ def _shed(part: Reread) -> DataFrame:
 
 def _require_repeatable(gate: str, shape: GateShape) -> None:
     cells = shape.cells
+    if cells is not None and cells.quotas is None and cells.rule not in LEVEL_RULES:
+        raise BadArgument(
+            f"gate {gate!r} drew by the rule {cells.rule!r} of a policy of its own, whose code is not "
+            "in the control folder: give policy=, the gate's policy as it was"
+        )
     if cells is not None and not (cells.partitions or cells.passes or cells.alone):
         raise BadArgument(
             f"gate {gate!r} drew with counts='partition': which rows were kept depended on how they "
@@ -176,6 +188,7 @@ def recount(
     checkpoint: str | os.PathLike[str],
     query: str | None = None,
     keep: str | Sequence[str] | None = None,
+    policy: Policy | None = None,
 ) -> list[Record]:
     """Settle the batches that have no record, or a doubtful one, by counting them again.
 
@@ -189,7 +202,7 @@ def recount(
     ledger = Ledger(folder, gate, name)
     (books,) = audit(folder, gate, name)
     records = ledger.records()
-    parts = _Parts(spark, folder, gate, rows, keep)
+    parts = _Parts(spark, folder, gate, rows, keep, policy)
     settled, left = [], {}
     for batch in sorted({*books.unsettled, *books.begun, *books.doubtful} - set(books.contradicted)):
         if not committed(Path(checkpoint), batch):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from headgate.control import ControllerConfig
 from headgate.control.fixed import check_rate
@@ -16,7 +15,7 @@ from headgate.settings import RETENTION_S, GateSettings
 # isort: split
 from pyspark.sql import DataFrame
 
-from headgate.spark.gate.frame import Gate, aims_at_accuracy
+from headgate.spark.gate.frame import Gate
 from headgate.spark.gate.identity import (
     seed_of,
 )
@@ -80,9 +79,15 @@ def gate(
     The result has one more column, ``_weight``: 1 / keep rate.
     """
     check_gate_name(name)
-    if hold is None and delay is None and rate is None and aims_at_accuracy(policy):
-        # The accuracy says how much: a whole budget, of which a thrifty policy takes what it needs.
-        rate, policy = 1.0, replace(policy, thrifty=True)
+    if policy is not None and not isinstance(policy, Policy):
+        raise BadArgument(
+            f"policy={policy!r}: give hg.Uniform(), hg.ConceptDriven(...), hg.GroupRates(...), "
+            "hg.ValueClasses(...), or a Policy of your own"
+        )
+    alone = hold is None and delay is None and rate is None
+    if alone and policy is not None and policy.on_its_own() is not None:
+        # The policy says how much: of a whole budget it takes what it needs.
+        rate, policy = 1.0, policy.on_its_own()
     settings = GateSettings(hold, delay, rate, mode, floor, on_failure, retention)
     check_rate(start, "start")
     if not isinstance(weight, bool):
@@ -91,11 +96,6 @@ def gate(
         raise BadArgument(f"on_reshape={on_reshape!r}: give 'refuse' or 'accept'")
     if keep is not None and policy is not None:
         raise BadArgument("give keep= or policy=, not both: keep= is a policy (ValueClasses)")
-    if policy is not None and not isinstance(policy, Policy):
-        raise BadArgument(
-            f"policy={policy!r}: give hg.Uniform(), hg.ConceptDriven(...), hg.GroupRates(...), "
-            "hg.ValueClasses(...), or a Policy of your own"
-        )
     if keep is not None:
         policy = ValueClasses(_names(keep) or ())
     if delay is not None and arrival is None:

@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeGuard
+from typing import Any
 
 from headgate.control import ControllerConfig
 from headgate.core.load import Budget, Concept
 from headgate.core.plan import SCALE, Plan
 from headgate.errors import BadArgument, WrongKindOfFrame
 from headgate.policies import Policy
-from headgate.policies.by_group.policy import CROWDED, ConceptDriven, crowded
+from headgate.policies.by_group.policy import CROWDED, crowded
 from headgate.run.gate_run import GateSpec
 from headgate.settings import GateSettings
 from headgate.spark.session import session_of  # first: it says which extra is missing
@@ -53,7 +53,7 @@ from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 from headgate.store.lease import this_process
 from headgate.store.settings_file import SettingsFile
 
-__all__ = ["Gate", "aims_at_accuracy"]
+__all__ = ["Gate"]
 
 log = logging.getLogger("headgate")
 
@@ -139,10 +139,10 @@ class Gate:
         require_columns(frame, identity, "identity")
         grouping = self.policy.grouping
         cells = None
-        if isinstance(self.policy, ConceptDriven) and self.policy.same_batch:
+        if self.policy.drawing is not None:
             partitions = int(session_of(frame).conf.get("spark.sql.shuffle.partitions") or 200)
             cells = CellShape.of(
-                self.policy, partitions, passes=not frame.isStreaming, alone=self.control is None
+                self.policy.drawing, partitions, passes=not frame.isStreaming, alone=self.control is None
             )
             cells.check(frame)
         return GateShape(identity, self.seed, grouping.columns, grouping.classes, cells)
@@ -238,7 +238,7 @@ class Gate:
 
     def _check_literal(self, frame: DataFrame) -> None:
         """Without a control folder there is nowhere to report to, and nothing to steer."""
-        if frame.isStreaming and aims_at_accuracy(self.policy):
+        if frame.isStreaming and self.policy.on_its_own() is not None:
             raise BadArgument(
                 f"gate {self.name!r}: an accuracy on a stream needs control=, a folder shared by the "
                 "driver and all executors: how much of a window a batch brings is learned there"
@@ -276,11 +276,9 @@ class Gate:
         assert shape.cells is not None
         main = SparkSession.builder.getOrCreate()  # the frame's session is a clone without queries
         loop = ControlLoop.of(main)
-        known = [s for s in loop.specs.named(self.name) if isinstance(s, GateSpec)]
         mine = (self.control, self.settings, self.policy, shape.digest)
-        spec = next((s for s in known if mine == (s.control, s.settings, s.policy, s.shape)), None)
-        if spec is None:
-            spec = self._prepare(main, frame, shape, query)
+        known = (spec for spec in loop.specs.named(self.name) if spec.made_of() == mine)
+        spec: Any = next(known, None) or self._prepare(main, frame, shape, query)
         plan = self._lookup(shape, GateCall(spec=spec.number, opening=spec.opening)).of(query, batch)
         if plan.keeps_everything:
             tally = Tally()
@@ -303,7 +301,7 @@ class Gate:
     @property
     def _draws(self) -> bool:
         """Whether rows are drawn by the groups of their own batch."""
-        return isinstance(self.policy, ConceptDriven) and self.policy.same_batch
+        return self.policy.drawing is not None
 
     def _drawn_from_batch(
         self, spark: SparkSession, frame: DataFrame, shape: GateShape, plan: Plan, gates: list[str]
@@ -323,15 +321,15 @@ class Gate:
         """Rows drawn from the strata of their own batch, with what the tasks saw as a metric."""
         assert shape.cells is not None
         drawn = shape.cells.drawn(frame, shape.identity, self.seed, plans)
-        if isinstance(plans, Pinned):
+        if plans.call is not None:
             yielded = None
             if shape.cells.overflow != "exceed":
                 yielded = F.when(F.col(DRAWN)["w"] < 0, shape.cells.label())
             seen = behind_draw(F.col(DRAWN)["about"], yielded)
-            drawn = drawn.observe(metric_names(self.name, plans.lookup.call)[2], *seen)
+            drawn = drawn.observe(metric_names(self.name, plans.call)[2], *seen)
         weight = F.col(DRAWN)["w"]
         kept = drawn.where(weight > 0)
-        if not isinstance(plans, Pinned):
+        if plans.call is None:
             return self._weighted(kept, frame.columns, gates, weight)
         hashed = kept.withColumn(HASH, row_hash(kept, shape.identity, self.seed))
         return self._weighted(hashed, frame.columns, gates, weight, beside=(HASH,))
@@ -353,8 +351,7 @@ class Gate:
         columns = frame.columns
         inside, outside, _ = metric_names(self.name, call)
         classes = _first_match(shape.class_columns())
-        drifting = isinstance(self.policy, ConceptDriven) and not self.policy.same_batch
-        group = group_key(frame, shape.columns) if drifting else None
+        group = group_key(frame, shape.columns) if self.policy.counts_groups else None
         seen = shape.cells.seen() if shape.cells is not None else []
         if self.sic == "derived":
             frame = frame.withColumn(SIC, worth())  # what is no worth counts as 0
@@ -408,11 +405,6 @@ class Gate:
         tagged = weight.alias(WEIGHT, metadata={GATES: [*gates, self.name]})
         own = [quoted(c) for c in columns if c != WEIGHT]
         return passing.select(*own, tagged, *[F.col(c) for c in beside])
-
-
-def aims_at_accuracy(policy: Policy | None) -> TypeGuard[ConceptDriven]:
-    """Whether the policy says how much by itself: as much as an accuracy needs."""
-    return isinstance(policy, ConceptDriven) and policy.accuracy is not None
 
 
 def _first_match(classes: list[Column]) -> list[Column]:

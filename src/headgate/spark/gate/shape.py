@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from headgate.core.plan import Plan, threshold
 from headgate.errors import BadArgument, SnapshotError
+from headgate.policies import Policy
 from headgate.spark.gate.identity import group_key, row_hash
 from headgate.spark.gate.predicates import trusted
 from headgate.spark.gate.weights import WEIGHT
@@ -66,10 +67,16 @@ class GateShape:
     cells: CellShape | None = None
 
     def _json(self) -> dict[str, Any]:
-        value = asdict(self)
-        if self.cells is None:
-            del value["cells"]
-        return value
+        value: dict[str, Any] = {"identity": self.identity, "seed": self.seed}
+        value |= {"columns": self.columns, "classes": self.classes}
+        return value if self.cells is None else value | {"cells": self.cells.to_json()}
+
+    def drawn_by(self, policy: Policy | None) -> GateShape:
+        """The shape with the rule of a policy that draws by its own: that is code, and in no file."""
+        drawing = None if policy is None else policy.drawing
+        if self.cells is None or drawing is None or drawing.rule != self.cells.rule:
+            return self
+        return replace(self, cells=replace(self.cells, quotas=drawing.quotas))
 
     @property
     def digest(self) -> str:

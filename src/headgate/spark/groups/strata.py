@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -13,9 +13,12 @@ from pyspark.sql.types import ArrayType, NumericType, StructType
 from headgate.errors import BadArgument
 from headgate.policies.by_group.accuracy import Accuracy
 from headgate.policies.by_group.key_filter import BITS
-from headgate.policies.by_group.policy import ConceptDriven
+from headgate.policies.drawing import Drawing
 from headgate.spark.gate.identity import group_key, require_columns, require_timestamp, row_hash
 from headgate.spark.groups.task import RETURNS, Known, Pinned, Sampling, weigher
+
+if TYPE_CHECKING:
+    from headgate.policies.drawing import Quotas
 
 __all__ = ["CELL", "DRAWN", "CellShape"]
 
@@ -49,30 +52,37 @@ class CellShape:
     #: Whether there is no control folder, and so no level: each task finds one for its own rows.
     alone: bool = False
 
+    #: A rule of one's own (`Drawing.quotas`); code, so it is in no file.
+    quotas: Quotas | None = field(default=None, compare=False, repr=False)
+
     @classmethod
-    def of(cls, policy: ConceptDriven, partitions: int, passes: bool, alone: bool) -> CellShape:
+    def of(cls, drawing: Drawing, partitions: int, passes: bool, alone: bool) -> CellShape:
         """The shape that a policy asks for."""
-        wish = policy.accuracy
         return cls(
-            by=tuple(policy.by),
-            rule=policy.rule().name,
-            least=policy.least,
-            overflow=policy.overflow,
-            draw=policy.draw,
-            time=policy.time,
-            pane_us=policy.pane_us,
-            window_us=0 if policy.window is None else round(policy.window_s * 1e6),
-            value=policy.value if wish is None else wish.of,
-            accuracy=None if wish is None else (wish.of, wish.within, wish.confidence, wish.least_rows),
-            meeting=policy.meets is not None,
-            partitions=partitions if policy.counts == "batch" and not (passes or alone) else 0,
+            by=drawing.by,
+            rule=drawing.rule,
+            least=drawing.least,
+            overflow=drawing.overflow,
+            draw=drawing.draw,
+            time=drawing.time,
+            pane_us=drawing.pane_us,
+            window_us=drawing.window_us,
+            value=drawing.value,
+            accuracy=drawing.accuracy,
+            meeting=drawing.meeting,
+            partitions=partitions if drawing.whole and not (passes or alone) else 0,
             passes=passes,
             alone=alone,
+            quotas=drawing.quotas,
         )
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it but code."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "quotas"}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> CellShape:
-        """What `dataclasses.asdict` gave."""
+        """What `to_json` gave."""
         wish = value["accuracy"]
         fixed = {"by": tuple(value["by"]), "accuracy": None if wish is None else tuple(wish)}
         return cls(**{**value, **fixed})
@@ -153,6 +163,7 @@ class CellShape:
             window_us=self.window_us,
             meeting=self.meeting,
             alone=self.alone,
+            quotas=self.quotas,
         )
 
     def drawn(

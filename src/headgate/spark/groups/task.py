@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +17,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate.core.plan import Plan
+from headgate.errors import BadArgument
 from headgate.policies.by_group.accuracy import Accuracy
 from headgate.policies.by_group.draw import draw_fixed, told_apart, toss_coins
 from headgate.policies.by_group.key_filter import KeyFilter
 from headgate.policies.by_group.level import Rule, grid, level_for
 from headgate.sketches.hashing import mix64, mix64_array
 from headgate.spark.gate.task_plan import TaskPlan, batch_of_task
+from headgate.store.gate_call import GateCall
 
-__all__ = ["ABOUT", "RETURNS", "YIELDED", "Cells", "Known", "Pinned", "Sampling", "weigher"]
+if TYPE_CHECKING:
+    from headgate.policies.drawing import Quotas
+
+__all__ = [
+    "ABOUT",
+    "RETURNS",
+    "YIELDED",
+    "Cells",
+    "Known",
+    "Pinned",
+    "Sampling",
+    "own_quotas",
+    "weigher",
+]
 
 #: The weight of a row (not above 0: shed), and on one row of each task what the task saw.
 RETURNS = "w double, about array<double>"
@@ -43,6 +58,8 @@ class Known:
 
     plan: Plan
     batch: int = 0
+    #: Nobody hears what its tasks saw.
+    call: GateCall | None = None
 
     def here(self) -> tuple[Plan, int, bool]:
         """Plan, batch, and whether the plan is the batch's own. A fixed rate meets every batch."""
@@ -55,6 +72,11 @@ class Pinned:
     """The plan of the running batch, pinned on first use."""
 
     lookup: TaskPlan
+
+    @property
+    def call(self) -> GateCall | None:
+        """Whose tasks report what they saw."""
+        return self.lookup.call
 
     def here(self) -> tuple[Plan, int, bool]:
         """Plan, batch, and whether the plan is the batch's own.
@@ -87,6 +109,8 @@ class Sampling:
     window_us: int = 0
     #: Whether there is no driver to find a level, so that each task finds one for its own rows.
     alone: bool = False
+    #: A rule of one's own, instead of a level.
+    quotas: Quotas | None = None
 
 
 class Cells:
@@ -133,6 +157,8 @@ class Cells:
     ) -> tuple[npt.NDArray[np.float64], list[float]]:
         """Every row's weight, and what to report; `own` says whether the plan is the batch's own."""
         given = self._sampling
+        if given.quotas is not None:
+            return self._by_own_rule(given.quotas, plan, own)
         level = plan.level if plan.rule == given.rule else None
         reference = self._reference() if level is None else plan.reference
         rule = Rule(given.rule, given.least, given.overflow, reference)
@@ -156,6 +182,16 @@ class Cells:
         if given.overflow != "exceed":
             weights[(quotas == 0)[self.codes]] = YIELDED
         return weights, self._about(quotas, curve, own)
+
+    def _by_own_rule(
+        self, rule: Quotas, plan: Plan, own: bool
+    ) -> tuple[npt.NDArray[np.float64], list[float]]:
+        """The same under a person's rule; a plan that keeps everything is not asked about."""
+        quotas = self.sizes
+        if not plan.keeps_everything:
+            quotas = own_quotas(rule, self.sizes, plan)
+        draw = draw_fixed if self._sampling.draw == "fixed" else toss_coins
+        return draw(self.codes, self.hashes, self.sizes, quotas), self._about(quotas, np.zeros(0), own)
 
     def _shares(self, rule: Rule, plan: Plan) -> npt.NDArray[np.float64]:
         given, needs = self._sampling, None
@@ -190,6 +226,17 @@ class Cells:
         spread = float((self.deviations * self.sizes).sum())
         facts = [len(self.keys), len(self.codes), yielded, spread, 0.0 if own else 1.0]
         return [*(float(fact) for fact in facts), *np.round(curve).tolist()]
+
+
+def own_quotas(rule: Quotas, sizes: npt.NDArray[np.int64], plan: Plan) -> npt.NDArray[np.int64]:
+    """What a person's rule says, as whole rows that each group has."""
+    quotas = np.asarray(rule(sizes, plan))
+    if quotas.shape != sizes.shape:
+        raise BadArgument(
+            f"quotas of shape {quotas.shape} for {len(sizes)} groups: a drawing's quotas= gives one "
+            "number for each group"
+        )
+    return np.asarray(np.clip(quotas, 0, sizes), np.int64)
 
 
 def _joined(columns: list[Arrays], index: int) -> npt.NDArray[Any]:

@@ -23,6 +23,7 @@ from headgate.sketches.hashing import mix64, mix64_array
 from headgate.spark.gate.identity import row_hash
 from headgate.spark.gate.weights import counted_column
 from headgate.spark.groups.strata import CELL, CellShape
+from headgate.spark.groups.task import own_quotas
 
 __all__ = ["SCRATCH_OF_PASSES", "TwoPasses", "quotas_of"]
 
@@ -132,6 +133,9 @@ def quotas_of(counts: pa.Table, cells: CellShape, plan: Plan, salt: int) -> Allo
     spread = _numbers(counts, "spread") if cells.value is not None else None
     if plan.keeps_everything:
         return Allocation(sizes, sizes, float(sizes.sum()))
+    if cells.quotas is not None:
+        quotas = own_quotas(cells.quotas, sizes, plan)
+        return Allocation(sizes, quotas, float(plan.default * sizes.sum()))
     order = mix64_array(counts["k"].to_numpy().astype(np.int64).view(np.uint64) ^ np.uint64(salt))
     if cells.accuracy is None:
         return allocate(

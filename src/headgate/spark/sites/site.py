@@ -34,7 +34,6 @@ from headgate.spark.session import (  # first: it says which extra is missing
 from pyspark.sql import DataFrame, SparkSession
 
 from headgate.control.fixed import check_rate
-from headgate.policies.by_group.policy import ConceptDriven
 from headgate.spark.gate.frame import Gate
 from headgate.spark.gate.identity import seed_of
 from headgate.spark.loop.loop import ControlLoop
@@ -240,10 +239,10 @@ class Site:
             policy = ValueClasses(strings("keep", keep) or ())
         if policy is not None and not isinstance(policy, Policy):
             raise BadArgument(f"policy={policy!r}: give hg.Uniform(), hg.ValueClasses(...) or the like")
-        if isinstance(policy, ConceptDriven):
+        if policy is not None and (policy.drawing is not None or policy.counts_groups):
             raise BadArgument(
-                "policy=ConceptDriven(...) draws rows by itself and knows no SIC: put hg.gate with it "
-                "behind this gate"
+                f"policy={type(policy).__name__}(...) draws rows by itself and knows no SIC: put hg.gate "
+                "with it behind this gate"
             )
         # A hold that nobody shortens by `headgate set`: the site decides, and the settings say so.
         settings = GateSettings(
