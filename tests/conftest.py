@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _import_by_name(session: Any) -> None:
-    """What PySpark asks the JVM for by its short name, which else is looked for in every jar each time."""
+    """What PySpark asks the JVM for by short names, which it else looks for in every jar each time."""
     from py4j.java_gateway import java_import
 
     python, sql = "org.apache.spark.api.python", "org.apache.spark.sql"

@@ -241,8 +241,8 @@ class Site:
             raise BadArgument(f"policy={policy!r}: give hg.Uniform(), hg.ValueClasses(...) or the like")
         if policy is not None and (policy.drawing is not None or policy.counts_groups):
             raise BadArgument(
-                f"policy={type(policy).__name__}(...) draws rows by itself and knows no SIC: put hg.gate "
-                "with it behind this gate"
+                f"policy={type(policy).__name__}(...) draws rows by itself and knows no SIC: put "
+                "hg.gate with it behind this gate"
             )
         # A hold that nobody shortens by `headgate set`: the site decides, and the settings say so.
         settings = GateSettings(
