@@ -22,7 +22,7 @@ from tests.coordinator.naive import NaiveCoordinator
 A, B, C = "a" * 32, "b" * 32, "c" * 32
 
 
-class Told:
+class CoordinatorUpdate:
     """A registry, and sites that count for themselves."""
 
     def __init__(self, **settings: Any) -> None:
@@ -49,15 +49,15 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def told() -> CoordinatorUpdate:
+    return CoordinatorUpdate()
 
 
 def has(*sources: str, **more: Any) -> QueryReport:
     return QueryReport(sources, **more)
 
 
-def test_sic_goes_from_the_root_to_every_site(told: Told) -> None:
+def test_sic_goes_from_the_root_to_every_site(told: CoordinatorUpdate) -> None:
     assert told("paris", avg=has("p")).queries["avg"].sic is None
     told("rome", avg=has("r1", "r2", root=True, result_sic=0.31))
     told.clock.sleep(0.5)
@@ -65,20 +65,20 @@ def test_sic_goes_from_the_root_to_every_site(told: Told) -> None:
     assert (update.sic, update.age_s, update.sources) == (0.31, 0.5, 3)
 
 
-def test_a_root_with_nothing_new_does_not_make_it_younger(told: Told) -> None:
+def test_a_root_with_nothing_new_does_not_make_it_younger(told: CoordinatorUpdate) -> None:
     told("rome", avg=has("r", root=True, result_sic=0.31))
     told.clock.sleep(2)
     assert told("rome", avg=has("r", root=True)).queries["avg"].age_s == 2
 
 
-def test_all_sources_count_before_they_are_there(told: Told) -> None:
+def test_all_sources_count_before_they_are_there(told: CoordinatorUpdate) -> None:
     declared = ("r", "p", "b")
     assert told("rome", avg=has("r", of=declared)).queries["avg"].sources == 3
     assert told("paris", avg=has("p")).queries["avg"].sources == 3
     assert told.registry.view()["queries"]["avg"]["missing"] == ["b"]
 
 
-def test_an_unknown_source_is_refused_with_the_known_ones(told: Told) -> None:
+def test_an_unknown_source_is_refused_with_the_known_ones(told: CoordinatorUpdate) -> None:
     told("rome", avg=has("r", of=("r", "p")))
     refused = told("paris", avg=has("q"), other=has("q"))
     assert "'q' is unknown: the query's sources are 'p', 'r', as site 'rome'" in refused.refused["avg"]
@@ -86,21 +86,21 @@ def test_an_unknown_source_is_refused_with_the_known_ones(told: Told) -> None:
     assert "paris" not in told.registry.view()["queries"]["avg"]["sites"]
 
 
-def test_a_second_other_declaration_is_refused(told: Told) -> None:
+def test_a_second_other_declaration_is_refused(told: CoordinatorUpdate) -> None:
     told("rome", avg=has("r", of=("r", "p")))
     reason = told("paris", avg=has("p", of=("r", "p", "q"))).refused["avg"]
     assert "declared 2 sources ('p', 'r') and this one 3" in reason
     assert told("paris", avg=has("p", of=("p", "r"))).refused == {}
 
 
-def test_who_declared_alone_may_declare_anew(told: Told) -> None:
+def test_who_declared_alone_may_declare_anew(told: CoordinatorUpdate) -> None:
     told("rome", avg=has("r", of=("r", "p")))
     assert told("rome", avg=has("r", of=("r", "p", "q"))).queries["avg"].sources == 3
     told("paris", avg=has("p"))
     assert "lacks 'p', which site 'paris' holds" in told("rome", avg=has("r", of=("r",))).refused["avg"]
 
 
-def test_a_source_is_held_by_one_site(told: Told) -> None:
+def test_a_source_is_held_by_one_site(told: CoordinatorUpdate) -> None:
     told("rome", avg=has("cpu"))
     assert "held by site 'rome'" in told("paris", avg=has("cpu")).refused["avg"]
     told.clock.sleep(16)  # rome is silent for longer than its lease
@@ -108,7 +108,7 @@ def test_a_source_is_held_by_one_site(told: Told) -> None:
     assert "held by site 'paris'" in told("rome", avg=has("cpu")).refused["avg"]
 
 
-def test_one_site_is_the_root_while_its_lease_lives(told: Told) -> None:
+def test_one_site_is_the_root_while_its_lease_lives(told: CoordinatorUpdate) -> None:
     told("rome", avg=has("r", root=True, result_sic=0.3))
     forged = told("paris", avg=has("p", root=True, result_sic=1.0))
     assert "site 'rome' is the query's root" in forged.refused["avg"]
@@ -118,20 +118,20 @@ def test_one_site_is_the_root_while_its_lease_lives(told: Told) -> None:
     assert "site 'paris' is the query's root" in told("rome", avg=has("r", root=True)).refused["avg"]
 
 
-def test_a_root_may_step_down(told: Told) -> None:
+def test_a_root_may_step_down(told: CoordinatorUpdate) -> None:
     told("rome", avg=has("r", root=True, result_sic=0.3))
     told("rome", avg=has("r"))
     assert told("paris", avg=has("p", root=True)).refused == {}
     assert told.registry.view()["queries"]["avg"]["root"] == "paris"
 
 
-def test_weight_and_priority_are_the_roots(told: Told) -> None:
+def test_weight_and_priority_are_the_roots(told: CoordinatorUpdate) -> None:
     told("rome", avg=has("r", root=True, weight=2.0, priority=1))
     update = told("paris", avg=has("p", weight=9.0, priority=9)).queries["avg"]
     assert (update.weight, update.priority) == (2.0, 1)
 
 
-def test_a_name_used_twice_is_refused_until_the_lease_is_over(told: Told) -> None:
+def test_a_name_used_twice_is_refused_until_the_lease_is_over(told: CoordinatorUpdate) -> None:
     told("rome", A, avg=has("r"))
     told.clock.sleep(4)
     error = told.refused("rome", B, avg=has("r"))
@@ -147,7 +147,7 @@ def test_a_name_used_twice_is_refused_until_the_lease_is_over(told: Told) -> Non
     assert told.refused("rome", A).code == "replaced"
 
 
-def test_a_replayed_report_is_refused(told: Told) -> None:
+def test_a_replayed_report_is_refused(told: CoordinatorUpdate) -> None:
     told("rome", seq=5, avg=has("r", root=True, result_sic=0.9))
     told("rome", seq=9, avg=has("r", root=True, result_sic=0.1))
     for seq in (1, 5, 8):
@@ -157,7 +157,7 @@ def test_a_replayed_report_is_refused(told: Told) -> None:
     assert error.code == "replayed", "the last number with another content is a forgery"
 
 
-def test_the_last_report_again_is_answered_again_and_renews_nothing(told: Told) -> None:
+def test_the_last_report_again_is_answered_again_and_renews_nothing(told: CoordinatorUpdate) -> None:
     entry = {"avg": has("r", root=True, result_sic=0.9), "bad": has("r2")}
     told("paris", bad=has("r2"))
     first = told("rome", seq=5, **entry)
@@ -172,7 +172,7 @@ def test_the_last_report_again_is_answered_again_and_renews_nothing(told: Told) 
     assert told("rome", B, avg=has("r")).refused == {}
 
 
-def test_a_silent_site_counts_until_it_is_forgotten(told: Told) -> None:
+def test_a_silent_site_counts_until_it_is_forgotten(told: CoordinatorUpdate) -> None:
     told("rome", avg=has("r", root=True, result_sic=0.5))
     told("paris", avg=has("p"))
     for _ in range(60):
@@ -184,14 +184,14 @@ def test_a_silent_site_counts_until_it_is_forgotten(told: Told) -> None:
     assert told.registry.view()["sites"]["rome"]["state"] == "silent"
 
 
-def test_who_is_forgotten_cannot_be_replayed(told: Told) -> None:
+def test_who_is_forgotten_cannot_be_replayed(told: CoordinatorUpdate) -> None:
     told("rome", seq=7, avg=has("r"))
     told.clock.sleep(5000)
     assert told.registry.view()["queries"] == {}
     assert told.refused("rome", seq=7, avg=has("r", root=True)).code == "replayed"
 
 
-def test_a_site_that_leaves_no_longer_counts(told: Told) -> None:
+def test_a_site_that_leaves_no_longer_counts(told: CoordinatorUpdate) -> None:
     declared = ("r", "p", "b")
     told("rome", avg=has("r", of=declared))
     told("paris", avg=has("p", of=declared), top=has("p"))
@@ -204,7 +204,7 @@ def test_a_site_that_leaves_no_longer_counts(told: Told) -> None:
     )
 
 
-def test_a_site_may_leave_one_query(told: Told) -> None:
+def test_a_site_may_leave_one_query(told: CoordinatorUpdate) -> None:
     told("rome", avg=has("r"), top=has("r"))
     assert told.leave("rome", ("top", "unknown")) == ("top",)
     assert list(told.registry.view()["queries"]) == ["avg"]
@@ -213,7 +213,7 @@ def test_a_site_may_leave_one_query(told: Told) -> None:
     assert "nobody" not in told.registry.view()["sites"]
 
 
-def test_a_root_that_leaves_or_is_forgotten_is_no_root(told: Told) -> None:
+def test_a_root_that_leaves_or_is_forgotten_is_no_root(told: CoordinatorUpdate) -> None:
     told("rome", avg=has("r", root=True), top=has("r"))
     told("paris", avg=has("p"))
     told.leave("rome", ("avg",))
@@ -226,7 +226,7 @@ def test_a_root_that_leaves_or_is_forgotten_is_no_root(told: Told) -> None:
     assert told.registry.view()["queries"]["avg"]["root"] is None
 
 
-def test_a_source_that_is_dropped_no_longer_counts(told: Told) -> None:
+def test_a_source_that_is_dropped_no_longer_counts(told: CoordinatorUpdate) -> None:
     declared = ("a", "b")
     told("rome", avg=has("a", "b", of=declared))
     assert told("rome", avg=has("a", of=declared)).queries["avg"].sources == 1
@@ -234,7 +234,7 @@ def test_a_source_that_is_dropped_no_longer_counts(told: Told) -> None:
 
 
 def test_what_is_kept_is_bounded() -> None:
-    told = Told(max_sites=2, max_queries=3, max_queries_of_a_site=2)
+    told = CoordinatorUpdate(max_sites=2, max_queries=3, max_queries_of_a_site=2)
     reply = told("rome", q1=has(), q2=has(), q3=has())
     assert sorted(reply.queries) == ["q1", "q2"]
     assert "hosts 2 queries, and no site may host more" in reply.refused["q3"]
@@ -249,14 +249,14 @@ def test_what_is_kept_is_bounded() -> None:
     assert sorted(told.registry.view()["sites"]) == ["berlin", "rome"]
 
 
-def test_sources_of_a_query_are_bounded_over_all_sites(told: Told) -> None:
+def test_sources_of_a_query_are_bounded_over_all_sites(told: CoordinatorUpdate) -> None:
     half = [f"s{i}" for i in range(MAX_SOURCES // 2 + 1)]
     told("rome", avg=has(*half))
     assert "more than 4,096 sources" in told("paris", avg=has(*("p" + s for s in half))).refused["avg"]
 
 
 def test_names_that_a_site_says_are_bounded() -> None:
-    told = Told(max_sources_of_a_site=4)
+    told = CoordinatorUpdate(max_sources_of_a_site=4)
     reply = told("rome", a=has("1", "2"), b=has("1", of=("1", "2", "3")), c=has("1"))
     assert sorted(reply.queries) == ["a", "c"]
     assert "more than 4 sources in all" in reply.refused["b"]
@@ -266,7 +266,7 @@ def test_names_that_a_site_says_are_bounded() -> None:
     assert told("paris", b=has("1", "2", "3", "4")).refused == {}
 
 
-def test_replaced_incarnations_are_bounded_and_the_latest_are_kept(told: Told) -> None:
+def test_replaced_incarnations_are_bounded_and_the_latest_are_kept(told: CoordinatorUpdate) -> None:
     ids = [f"{i:032x}" for i in range(300)]
     for who in ids:
         told("rome", who)
@@ -275,7 +275,7 @@ def test_replaced_incarnations_are_bounded_and_the_latest_are_kept(told: Told) -
     assert len(told.registry._sites["rome"].retired) == 256
 
 
-def test_the_view_for_people(told: Told) -> None:
+def test_the_view_for_people(told: CoordinatorUpdate) -> None:
     assert told.registry.view() == {"v": 1, "jain": None, "queries": {}, "sites": {}}
     told("rome", a=has("r", root=True, result_sic=0.2, accepted_sic=0.1), b=has("r"))
     told("paris", c=has("p", root=True, result_sic=0.4, weight=2.0))

@@ -9,16 +9,16 @@ import pytest
 
 from headgate.core.load import LoadSample
 from headgate.errors import BadArgument
+from headgate.sites.allocator import SiteAllocator
 from headgate.sites.settings import SiteSettings
-from headgate.sites.shares import SiteShares
 from headgate.sites.shedders import Entitled, Offer, shedder
 from headgate.sites.ticker import Exchange
 from headgate.sites.wire.protocol import QueryReport, QueryUpdate, Reply
 from tests.sites.virtual_site import Stream, VirtualSite
 
 
-def _shares() -> SiteShares:
-    shares = SiteShares(SiteSettings(name="s", cores=2.0))
+def _shares() -> SiteAllocator:
+    shares = SiteAllocator(SiteSettings(name="s", cores=2.0))
     shares.enter("g", query="q", source="a")
     shares.enter("h", query="other", source="b")
     return shares
@@ -82,7 +82,7 @@ def test_a_weight_set_during_an_exchange_is_not_put_back() -> None:
 
 
 def test_derived_rows_worth_nothing_are_not_shed_before_sources() -> None:
-    shares = SiteShares(SiteSettings(name="s", cores=2.0, rows_per_s=100.0))
+    shares = SiteAllocator(SiteSettings(name="s", cores=2.0, rows_per_s=100.0))
     shares.enter("own", query="q", source="a")
     shares.enter("came", query="q", source=None)
     for batch in range(4):
@@ -90,7 +90,7 @@ def test_derived_rows_worth_nothing_are_not_shed_before_sources() -> None:
             sample = LoadSample(
                 batch, float(batch), 0.5, rows, rows, stream="one", work_s=0.5, interval_s=1.0
             )
-            shares.hear(gate, sample, float(batch))
+            shares.on_batch(gate, sample, float(batch))
     shares.decide(4.0)
     assert shares.rate("came", 4.0) == 1.0
     assert shares.rate("own", 4.0) < 0.2

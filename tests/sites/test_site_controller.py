@@ -11,8 +11,8 @@ import pytest
 
 from headgate.control import Controller
 from headgate.core.load import LoadSample
+from headgate.sites.allocator import SiteAllocator, SiteSettings
 from headgate.sites.controller import SiteShare, SiteShareController
-from headgate.sites.shares import SiteSettings, SiteShares
 from headgate.testing import contracts
 
 
@@ -21,7 +21,7 @@ class Alone(SiteShareController):
 
     def __init__(self, shedding: str, floor: float) -> None:
         self.now = 0.0
-        self.shares = SiteShares(SiteSettings("s", cores=2.0, hold_s=1.0, shedding=shedding))
+        self.shares = SiteAllocator(SiteSettings("s", cores=2.0, hold_s=1.0, shedding=shedding))
         self.shares.enter("g", query="q", source="s")
         config = SiteShare("g", self.shares, threading.RLock(), floor, clock=lambda: self.now)
         super().__init__(config)
@@ -112,7 +112,7 @@ def test_a_gate_that_has_left_keeps_all() -> None:
 
 
 def test_derived_rows_bring_their_own_worth() -> None:
-    shares = SiteShares(SiteSettings("s", cores=2.0))
+    shares = SiteAllocator(SiteSettings("s", cores=2.0))
     shares.enter("g", query="q", source=None)
     controller = SiteShare("g", shares, threading.RLock(), clock=lambda: 1.0).build()
     sample = LoadSample(0, 0.0, 0.5, 10, 10, stream="s", sic_arrived=0.1, sic_kept=0.1)

@@ -16,8 +16,8 @@ from headgate.coordinator.journal import Journal
 from headgate.coordinator.registry import Registry, RegistrySettings
 from headgate.core.load import LoadSample
 from headgate.errors import ControlFolderError, CoordinatorGone, CoordinatorRefused
+from headgate.sites.allocator import SiteAllocator, SiteSettings
 from headgate.sites.history import History
-from headgate.sites.shares import SiteSettings, SiteShares
 from headgate.sites.ticker import Exchange, Ticker
 from headgate.sites.wire.client import CoordinatorClient
 from headgate.sites.wire.protocol import MAX_SIC, QueryReport, QueryUpdate, Reply
@@ -54,20 +54,20 @@ class FakeClient:
         self.skipped += 1
 
 
-def _shares(name: str = "s", source: str = "s", **settings: float) -> SiteShares:
+def _shares(name: str = "s", source: str = "s", **settings: float) -> SiteAllocator:
     values = {"cores": 2.0, "stale_s": 10.0} | settings
-    shares = SiteShares(SiteSettings(name, **values))  # type: ignore[arg-type]
+    shares = SiteAllocator(SiteSettings(name, **values))  # type: ignore[arg-type]
     shares.enter("g", query="q", source=source)
     return shares
 
 
-def _feed(shares: SiteShares, until: float, sic: float, batches: int = 20) -> None:
+def _feed(shares: SiteAllocator, until: float, sic: float, batches: int = 20) -> None:
     """Batches that accepted so much SIC in a window, up to now."""
     for batch in range(batches):
         at = until - (batches - 1 - batch)
         sample = LoadSample(batch, at, 0.3, 1000, 500, stream="one", interval_s=1.0, work_s=0.1,
                             sic_kept=sic / 10.0, sic_arrived=sic / 10.0)  # fmt: skip
-        shares.hear("g", sample, at)
+        shares.on_batch("g", sample, at)
         shares.results("q", sample, at)
 
 
@@ -89,7 +89,7 @@ def client() -> FakeClient:
     return FakeClient()
 
 
-def _exchange(shares: SiteShares, client: FakeClient, clock: Clock) -> Exchange:
+def _exchange(shares: SiteAllocator, client: FakeClient, clock: Clock) -> Exchange:
     return Exchange(shares, threading.RLock(), client, every_s=1.0, clock=clock)
 
 
@@ -132,7 +132,7 @@ class TestExchange:
 
     def test_a_site_with_nothing_to_say_keeps_its_name(self, client: FakeClient, clock: Clock) -> None:
         """Its queries are idle, or not there yet: its lease goes on, and it knows who is there."""
-        shares = SiteShares(SiteSettings("s", cores=2.0))
+        shares = SiteAllocator(SiteSettings("s", cores=2.0))
         exchange = _exchange(shares, client, clock)
         assert exchange.once() == 1.0
         assert client.heard == [{}]
@@ -253,7 +253,7 @@ class TestExchange:
         assert client.closed
 
 
-def _ticker(shares: SiteShares, folder: Path, clock: Callable[[], float], **more: object) -> Ticker:
+def _ticker(shares: SiteAllocator, folder: Path, clock: Callable[[], float], **more: object) -> Ticker:
     return Ticker(shares, threading.RLock(), folder, [], clock=clock, wall=lambda: 7.0, **more)  # type: ignore[arg-type]
 
 
@@ -280,7 +280,7 @@ class TestTicker:
         _feed(shares, clock.now, sic=0.3)
         shares._capacity.trim = 0.4
         _ticker(shares, tmp_path, clock).leave_status()
-        again = SiteShares(SiteSettings("s", cores=2.0))
+        again = SiteAllocator(SiteSettings("s", cores=2.0))
         _ticker(again, tmp_path, clock)
         assert again.trim == 0.4
         again.enter("g", query="q", source="s")
@@ -384,10 +384,12 @@ class TestRealCoordinator:
                 yield server
 
     @pytest.fixture
-    def sites(self, tmp_path: Path) -> Iterator[Callable[[str, str], list[tuple[SiteShares, Exchange]]]]:
+    def sites(
+        self, tmp_path: Path
+    ) -> Iterator[Callable[[str, str], list[tuple[SiteAllocator, Exchange]]]]:
         made: list[Exchange] = []
 
-        def make(url: str, query: str = "q") -> list[tuple[SiteShares, Exchange]]:
+        def make(url: str, query: str = "q") -> list[tuple[SiteAllocator, Exchange]]:
             pairs = []
             for name in ("rome", "oslo"):
                 shares = _shares(name, source=f"{name}-cpu")

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from headgate.control import Controller
 from headgate.core.load import LoadSample
+from headgate.sites.allocator import SiteAllocator, SiteSettings
 from headgate.sites.controller import SiteShare
-from headgate.sites.shares import SiteSettings, SiteShares
 
 STEP = 0.05
 
@@ -66,7 +66,7 @@ class VirtualSite:
         self.cores = cores
         self.lock = threading.RLock()
         values = {"stw_s": 10.0, "hold_s": 1.0, "delay_s": 2.0} | settings
-        self.shares = SiteShares(SiteSettings(name="s", cores=cores, **values))  # type: ignore[arg-type]
+        self.shares = SiteAllocator(SiteSettings(name="s", cores=cores, **values))  # type: ignore[arg-type]
         self.streams: list[Stream] = []
         self.sics: list[tuple[float, dict[str, float]]] = []
         for stream in streams:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from rich.table import Table
 
-from headgate.cli.plumbing import json_option, late, print_json
+from headgate.cli.plumbing import import_or_explain, json_option, print_json
 from headgate.cli.tables import console, table
 
 __all__ = ["bench"]
@@ -52,7 +52,9 @@ def _benchmark(
     @click.option("--quick", is_flag=True, help="A shorter run, with coarser figures.")
     @json_option
     def command(quick: bool, as_json: bool) -> None:
-        result: dict[str, Any] = late(f"headgate_lab.bench.{module or name}:run", extra)(quick=quick)
+        result: dict[str, Any] = import_or_explain(f"headgate_lab.bench.{module or name}:run", extra)(
+            quick=quick
+        )
         if as_json:
             print_json(result)
         else:
@@ -180,7 +182,9 @@ def loop_year(batches: int, folder: Path | None, as_json: bool) -> None:
       headgate bench loop-year --folder /dev/shm
       headgate bench loop-year --batches 20000 --json
     """
-    result = late("headgate_lab.bench.year.loop:run", "spark")(batches=batches, folder=folder)
+    result = import_or_explain("headgate_lab.bench.year.loop:run", "spark")(
+        batches=batches, folder=folder
+    )
     if as_json:
         print_json(result)
     else:

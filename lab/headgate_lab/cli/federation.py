@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from headgate.cli.plumbing import json_option, late, print_json
+from headgate.cli.plumbing import import_or_explain, json_option, print_json
 from headgate.cli.tables import console as table_console
 from headgate.cli.tables import table
 from headgate.errors import MissingExtra
@@ -86,9 +86,9 @@ def demo(
       headgate federation demo --quick --shedding mirror --json
       headgate federation demo --kafka 127.0.0.1:9092 --out /tmp/federation
     """
-    run_class: Any = late("headgate_lab.demo.federation.run:Run", "spark")
-    plan = late("headgate_lab.demo.federation.plan:FEDERATION", "spark")
-    goals: Any = late("headgate_lab.demo.federation.outcome:goals", "spark")
+    run_class: Any = import_or_explain("headgate_lab.demo.federation.run:Run", "spark")
+    plan = import_or_explain("headgate_lab.demo.federation.plan:FEDERATION", "spark")
+    goals: Any = import_or_explain("headgate_lab.demo.federation.outcome:goals", "spark")
     folder = out / time.strftime("%Y%m%d-%H%M%S")
     run = run_class(
         replace(plan, burst_factor=bursts),

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from headgate.cli.plumbing import json_option, late, print_json
+from headgate.cli.plumbing import import_or_explain, json_option, print_json
 from headgate.cli.tables import console, table
 from headgate.errors import BadArgument, MissingExtra
 from headgate_lab.figures import NAMES, SWEEPS, Drawn, Spread, build
@@ -165,8 +165,8 @@ def _runner(master: str | None) -> Iterator[Runner]:
     if master is None:
         yield in_process
         return
-    session = late("headgate.demo.session:quiet_session", "spark")
-    run_items = late("headgate_lab.spark.item_job:run_items", "spark")
+    session = import_or_explain("headgate.demo.session:quiet_session", "spark")
+    run_items = import_or_explain("headgate_lab.spark.item_job:run_items", "spark")
     with (
         tempfile.TemporaryDirectory(prefix="headgate-figures-", ignore_cleanup_errors=True) as scratch,
         session(Path(scratch), master=master, name="headgate-figures") as spark,
@@ -200,7 +200,7 @@ def _write(drawn: Drawn, folder: Path) -> None:
     """The numbers first; the picture is an extra."""
     click.echo(f"wrote {drawn.write_csv(folder / f'{drawn.figure}.csv')}", err=True)
     try:
-        picture = late("headgate_lab.figures.plot:save_plot", "plot")(
+        picture = import_or_explain("headgate_lab.figures.plot:save_plot", "plot")(
             drawn, folder / f"{drawn.figure}.png"
         )
     except MissingExtra as error:

@@ -13,7 +13,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from headgate.cli.plumbing import json_option, late, print_json
+from headgate.cli.plumbing import import_or_explain, json_option, print_json
 from headgate.cli.tables import console, table
 from headgate.durations import seconds
 from headgate.errors import BadArgument, ControlFolderError, CoordinatorGone, CoordinatorRefused
@@ -92,13 +92,15 @@ def coordinator(
     ):  # it warns of every request that is none, and strangers could fill the disk with that
         logging.getLogger("uvicorn").setLevel(logging.ERROR)
     lease_s, forget_s = seconds(lease, "lease"), seconds(forget, "forget")
-    server_class: Any = late("headgate.coordinator.service:CoordinatorServer", "server")
-    registry_class: Any = late("headgate.coordinator.registry:Registry", "server")
-    settings: Any = late("headgate.coordinator.registry:RegistrySettings", "server")(lease_s, forget_s)
+    server_class: Any = import_or_explain("headgate.coordinator.service:CoordinatorServer", "server")
+    registry_class: Any = import_or_explain("headgate.coordinator.registry:Registry", "server")
+    settings: Any = import_or_explain("headgate.coordinator.registry:RegistrySettings", "server")(
+        lease_s, forget_s
+    )
     if state is None:
         _serve(server_class, registry_class(settings), secret, host, port, state)
         return
-    with closing(late("headgate.coordinator.journal:Journal", "server")(state)) as journal:
+    with closing(import_or_explain("headgate.coordinator.journal:Journal", "server")(state)) as journal:
         _serve(server_class, registry_class(settings, journal=journal), secret, host, port, state)
 
 

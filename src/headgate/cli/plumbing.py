@@ -13,7 +13,14 @@ import click
 
 from headgate.errors import HeadgateError, MissingExtra
 
-__all__ = ["CommandsOfOthers", "LazyGroup", "TeachingGroup", "json_option", "late", "print_json"]
+__all__ = [
+    "CommandsOfOthers",
+    "LazyGroup",
+    "TeachingGroup",
+    "import_or_explain",
+    "json_option",
+    "print_json",
+]
 
 json_option: Callable[[Any], Any] = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object on standard output, nothing else."
@@ -84,7 +91,7 @@ class CommandsOfOthers(TeachingGroup):
         return None
 
 
-def late(where: str, extra: str) -> Any:
+def import_or_explain(where: str, extra: str) -> Any:
     """The object at ``module:name``, imported now; says which extra is missing."""
     module, name = where.split(":")
     try:
@@ -104,7 +111,7 @@ class LazyGroup(click.Group):
 
     @property
     def _real(self) -> click.Group:
-        group: click.Group = late(self._where, self._extra)
+        group: click.Group = import_or_explain(self._where, self._extra)
         return group
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -11,7 +11,7 @@ from headgate.control.arrivals import ArrivalForecast
 from headgate.control.capacity import CapacityFit
 from headgate.control.contract import Controller
 from headgate.control.fixed import check_rate
-from headgate.control.futility import FutilityGuard
+from headgate.control.futility import FutilityCheck
 from headgate.control.lag import PlanLag
 from headgate.control.margin import Margin
 from headgate.control.onset import Onset
@@ -77,7 +77,7 @@ class HoldDurationController(Controller):
         self._margin = Margin()
         self._onset = Onset()
         self._release = Release()
-        self._guard = FutilityGuard()
+        self._guard = FutilityCheck()
         self._batches = 0
         #: What the last two answers expected: rows, and the line through rows and seconds.
         self._forecasts: list[tuple[float, float, float] | None] = [None, None]

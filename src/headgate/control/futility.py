@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["FutilityGuard"]
+__all__ = ["FutilityCheck"]
 
 
 #: Batches in vain before the guard gives up.
@@ -19,7 +19,7 @@ RELAXED = 2.0
 OVER = 0.75
 
 
-class FutilityGuard:
+class FutilityCheck:
     """Compares what shedding achieved with what it cost.
 
     Of a run of batches over the target, the guard notes the one with the most rows. A batch that

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headgate.coordinator.hosted import Hosted, Member
+from headgate.coordinator.query_state import Member, QueryState
 from headgate.errors import ControlFolderError, SnapshotError
 from headgate.store.durable import make_folder, open_private
 
@@ -61,7 +61,7 @@ class Change:
     """What one message changes; None for a query or a site that is dropped."""
 
     sites: dict[str, SiteRecord | None] = field(default_factory=dict)
-    queries: dict[str, Hosted | None] = field(default_factory=dict)
+    queries: dict[str, QueryState | None] = field(default_factory=dict)
 
 
 class Journal:
@@ -95,14 +95,14 @@ class Journal:
             self._db.close()  # it has the lock
             raise
 
-    def load(self) -> tuple[dict[str, SiteRecord], dict[str, Hosted]]:
+    def load(self) -> tuple[dict[str, SiteRecord], dict[str, QueryState]]:
         """What was remembered, with times of this process's clock."""
         try:
             return self._load()
         except (sqlite3.Error, ValueError, KeyError, TypeError) as error:
             raise _unusable(self.path, error) from error
 
-    def write(self, change: Change, before: Mapping[str, Hosted]) -> None:
+    def write(self, change: Change, before: Mapping[str, QueryState]) -> None:
         """Write a change, whole or not at all; `before` is what the queries were."""
         db, offset = self._db, self._offset
         try:
@@ -178,7 +178,7 @@ class Journal:
             rows = [(site, incarnation, i) for i, incarnation in enumerate(record.retired)]
             self._db.executemany("INSERT INTO retired VALUES (?, ?, ?)", rows)
 
-    def _load(self) -> tuple[dict[str, SiteRecord], dict[str, Hosted]]:
+    def _load(self) -> tuple[dict[str, SiteRecord], dict[str, QueryState]]:
         sites = self._db.execute("SELECT * FROM sites").fetchall()
         last = max((row[4] for row in sites), default=0.0)
         # Before now by the time the service was down, as far as the wall clock can be believed.
@@ -212,7 +212,7 @@ class Journal:
         return records, queries
 
 
-def _same_hosts(query: Hosted, before: Hosted | None) -> bool:
+def _same_hosts(query: QueryState, before: QueryState | None) -> bool:
     """Is what is kept as JSON the same? SIC has rows of its own; when members were heard is not kept."""
     if before is None or query.members.keys() != before.members.keys():
         return False
@@ -229,11 +229,11 @@ def _same_hosts(query: Hosted, before: Hosted | None) -> bool:
     )
 
 
-def _new_sic(query: Hosted, before: Hosted | None) -> bool:
+def _new_sic(query: QueryState, before: QueryState | None) -> bool:
     return before is None or query.sic_at != before.sic_at or query.sic != before.sic
 
 
-def _to_json(query: Hosted) -> str:
+def _to_json(query: QueryState) -> str:
     members = {
         name: {"sources": sorted(m.sources), "of": None if m.of is None else sorted(m.of)}
         for name, m in query.members.items()
@@ -248,7 +248,7 @@ def _to_json(query: Hosted) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def _from_json(text: str, now: float, sic: float | None, sic_at: float) -> Hosted:
+def _from_json(text: str, now: float, sic: float | None, sic_at: float) -> QueryState:
     value = json.loads(text)
     members = {
         name: Member(
@@ -257,7 +257,7 @@ def _from_json(text: str, now: float, sic: float | None, sic_at: float) -> Hoste
         for name, m in value["members"].items()
     }
     left, root = frozenset(value["left"]), value["root"]
-    return Hosted(members, left, root, sic, sic_at, value["weight"], value["priority"])
+    return QueryState(members, left, root, sic, sic_at, value["weight"], value["priority"])
 
 
 def _unusable(path: Path, error: Exception) -> ControlFolderError:

@@ -26,8 +26,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headgate.coordinator.hosted import Hosted, told
 from headgate.coordinator.journal import Change, Journal, SiteRecord
+from headgate.coordinator.query_state import QueryState, told
 from headgate.errors import BadArgument, CoordinatorRefused
 from headgate.fairness.jain import jain
 from headgate.sites.wire.protocol import VERSION, Leave, QueryReport, Reply, Report
@@ -84,7 +84,7 @@ class Registry:
         self._clock, self._journal = clock, journal
         self._guard = threading.Lock()
         self._sites: dict[str, SiteRecord] = {}
-        self._queries: dict[str, Hosted] = {}
+        self._queries: dict[str, QueryState] = {}
         self._hosts: defaultdict[str, set[str]] = defaultdict(set)
         if journal is not None:
             self._sites, self._queries = journal.load()
@@ -100,7 +100,7 @@ class Registry:
             self._sweep(now)
             change, again = self._site_change(report, digest, now)
             refused = dict(report.refused)
-            after: dict[str, Hosted] = {}
+            after: dict[str, QueryState] = {}
             lives = {name for name in self._sites if self._lives(name, now)}.__contains__
             hosted = self._hosts[report.site]
             named = sum(self._queries[name].members[report.site].names for name in hosted)
@@ -243,7 +243,7 @@ class Registry:
             )
         return min(gone, key=lambda name: self._sites[name].heard)
 
-    def _remembered(self, query: Hosted, now: float) -> Hosted | None:
+    def _remembered(self, query: QueryState, now: float) -> QueryState | None:
         """The query without sites that have been silent for too long; None if nobody is left."""
         oldest = now - self.settings.forget_s
         forgotten = [name for name, member in query.members.items() if member.heard < oldest]
@@ -316,20 +316,20 @@ class _Room:
         return None
 
     def take(self, new: bool, joins: bool, names: int) -> None:
-        """It is there."""
+        """Count what a report that was accepted brings."""
         self.queries += new
         self.at_the_site += joins
         self.names += names
 
 
-def _names(entry: QueryReport, query: Hosted | None, site: str) -> int:
+def _names(entry: QueryReport, query: QueryState | None, site: str) -> int:
     """How many more names the site says of the query than before."""
     before = None if query is None else query.members.get(site)
     now = len(entry.sources) + len(entry.of or ())
     return now if before is None else now - before.names
 
 
-def _query_view(query: Hosted, now: float, forget_s: float) -> dict[str, Any]:
+def _query_view(query: QueryState, now: float, forget_s: float) -> dict[str, Any]:
     update = query.update(now, forget_s)
     declared = query.declared
     held = frozenset[str]().union(*(member.sources for member in query.members.values()))

@@ -10,7 +10,7 @@ __all__ = ["Progress", "Silent"]
 
 
 class Progress(Protocol):
-    """Told of what happens, while it happens."""
+    """CoordinatorUpdate of what happens, while it happens."""
 
     def stage(self, text: str, seconds: float, target_s: float) -> None:
         """A new part of the demo begins; it takes about so many seconds."""

@@ -40,7 +40,7 @@ class Accepted:
         self._totals = np.concatenate([self._totals, columns], axis=1)
 
     def leave(self, column: int) -> None:
-        """A query less."""
+        """Forget a query that has left."""
         self._totals = np.delete(self._totals, column, axis=1)
 
     def close(self, accepted: Floats) -> None:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from headgate.control.arrivals import ArrivalForecast
 from headgate.core.load import LoadSample
 from headgate.sites.agreed import Agreed
-from headgate.sites.trailing import Trailing
+from headgate.sites.windowed_rate import WindowedRate
 
-__all__ = ["GateShare", "OneStream", "QueryShare", "QueryView", "Told", "cleaned"]
+__all__ = ["GateAccount", "OneStream", "QueryAccount", "QueryView", "CoordinatorUpdate", "cleaned"]
 
 #: No batch has so many rows, and none takes so long; Spark's clock ticks in milliseconds.
 _LARGEST, _TICK_S = 1e12, 1e-3
@@ -20,7 +20,7 @@ _TAKES_OVER = 5
 
 
 @dataclass(frozen=True)
-class Told:
+class CoordinatorUpdate:
     """What a coordinator said of a query: its SIC (None while nobody knows), and its sources."""
 
     sic: float | None
@@ -68,7 +68,7 @@ class OneStream:
 
 
 @dataclass
-class GateShare:
+class GateAccount:
     """One gate's account."""
 
     query: str
@@ -78,10 +78,10 @@ class GateShare:
     agreed: Agreed
     runs_in: OneStream = field(default_factory=OneStream)
     arrivals: ArrivalForecast = field(default_factory=ArrivalForecast)
-    offered: Trailing = field(default_factory=lambda: Trailing(10.0))
-    accepted: Trailing = field(default_factory=lambda: Trailing(10.0))
+    offered: WindowedRate = field(default_factory=lambda: WindowedRate(10.0))
+    accepted: WindowedRate = field(default_factory=lambda: WindowedRate(10.0))
     #: Of derived rows: what arrived is worth.
-    brought: Trailing = field(default_factory=lambda: Trailing(10.0))
+    brought: WindowedRate = field(default_factory=lambda: WindowedRate(10.0))
     rate: float = 1.0
     #: A person's keep rate for the first batch; None leaves it to the site.
     start: float | None = None
@@ -120,14 +120,14 @@ class QueryView:
 
 
 @dataclass
-class QueryShare:
+class QueryAccount:
     """What is known of a query here."""
 
     weight: float = 1.0
     priority: int = 0
     #: All sources of the query, here and elsewhere, where someone has said so.
     of: tuple[str, ...] | None = None
-    results: Trailing | None = None
+    results: WindowedRate | None = None
     #: Whether any result has come out.
     came: bool = False
     #: The stream that they come out of.

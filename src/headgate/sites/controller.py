@@ -10,7 +10,7 @@ from typing import Any
 
 from headgate.control import Controller
 from headgate.core.load import Budget, LoadSample
-from headgate.sites.shares import SiteShares
+from headgate.sites.allocator import SiteAllocator
 
 __all__ = ["SiteShare", "SiteShareController"]
 
@@ -23,7 +23,7 @@ class SiteShare:
     """One gate's share of its site."""
 
     gate: str
-    shares: SiteShares = field(compare=False, repr=False)
+    shares: SiteAllocator = field(compare=False, repr=False)
     lock: threading.RLock = field(compare=False, repr=False)
     floor: float = 0.0
     clock: Callable[[], float] = field(default=time.monotonic, compare=False, repr=False)
@@ -44,7 +44,7 @@ class SiteShareController(Controller):
         """What the site grants this gate, now that its batch is over."""
         with self._config.lock:
             now = self._config.clock()
-            self._config.shares.hear(self._config.gate, sample, now)
+            self._config.shares.on_batch(self._config.gate, sample, now)
             self._given = self._budget(now)
             return self._given
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from headgate.errors import BadArgument, CoordinatorGone, CoordinatorRefused
+from headgate.sites.allocator import CoordinatorUpdate, SiteAllocator
 from headgate.sites.history import History
-from headgate.sites.shares import SiteShares, Told
 from headgate.sites.wire.protocol import MAX_SIC, QueryReport, Reply
 from headgate.store.folder import read_json, write_json
 
@@ -53,7 +53,7 @@ class Exchange:
 
     def __init__(
         self,
-        shares: SiteShares,
+        shares: SiteAllocator,
         lock: threading.RLock,
         client: Client,
         every_s: float,
@@ -128,11 +128,13 @@ class Exchange:
     def _take(self, reply: Reply, sent: Mapping[str, QueryReport]) -> None:
         now = self._clock()
         told = {
-            query: Told(word.sic, max(1, word.sources), now - (word.age_s or 0.0), word.accepted, now)
+            query: CoordinatorUpdate(
+                word.sic, max(1, word.sources), now - (word.age_s or 0.0), word.accepted, now
+            )
             for query, word in reply.queries.items()
         }
         with self._lock:
-            self._shares.hear_coordinator(told)
+            self._shares.apply_updates(told)
             for query, word in reply.queries.items():
                 if self._is_as_sent(query, sent):
                     self._shares.declare(query, weight=word.weight, priority=word.priority)
@@ -188,7 +190,7 @@ class Ticker:
 
     def __init__(
         self,
-        shares: SiteShares,
+        shares: SiteAllocator,
         lock: threading.RLock,
         folder: Path,
         exchanges: list[Exchange],
@@ -206,7 +208,7 @@ class Ticker:
         self._restore()
 
     def start(self) -> None:
-        """Begin."""
+        """Start the threads: one that decides, one for each coordinator."""
         self._thread(self._tick)
         for exchange in self._exchanges:
             self._thread(partial(self._talk, exchange))

@@ -24,8 +24,8 @@ from headgate.errors import ControlFolderError
 from headgate.store.ledger.carried import expirable
 from headgate.store.ledger.records import Ledger, queries_of
 from headgate.store.ledger.segments import Segments
-from headgate.store.only_one import only_one
 from headgate.store.plans import KEPT_PINS, PlanStore
+from headgate.store.single_process_lock import single_process_lock
 
 __all__ = ["MOST_UNSETTLED", "Crew", "Upkeep", "ended_queries", "remove_query"]
 
@@ -124,7 +124,7 @@ class Upkeep:
     def _alone(self) -> Iterator[bool]:
         """No other process works at this query's files."""
         try:
-            lock = only_one(self._folder / ".upkeep", "somebody is at it")
+            lock = single_process_lock(self._folder / ".upkeep", "somebody is at it")
         except ControlFolderError:
             yield False
             return

@@ -19,7 +19,7 @@ import pytest
 import headgate.sites.wire.client as client_module
 from headgate.errors import BadArgument, ControlFolderError, CoordinatorGone, CoordinatorRefused
 from headgate.sites.wire.client import CoordinatorClient, fetch_json
-from headgate.sites.wire.http import Cut, Deadline
+from headgate.sites.wire.http import ConnectionLost, Deadline
 from headgate.sites.wire.protocol import QueryReport
 
 TOKEN = "rome.5ec12e7"
@@ -233,7 +233,7 @@ def test_a_second_try_has_what_is_left_of_the_time(monkeypatch: pytest.MonkeyPat
 
     def cut(url: str, token: str | None, deadline: Any, data: bytes | None) -> bytes:
         deadlines.append(deadline)
-        raise Cut("it broke off")
+        raise ConnectionLost("it broke off")
 
     monkeypatch.setattr(client_module, "send_request", cut)
     with pytest.raises(CoordinatorGone, match="it broke off"):

@@ -345,8 +345,10 @@ class TestBadUse:
         held = site.folder / "running.lock"
         site.stop()
         code = (
-            "import sys; from pathlib import Path; from headgate.store.only_one import only_one\n"
-            "lock = only_one(Path(sys.argv[1]), 'taken'); print('has it', flush=True); sys.stdin.read()"
+            "import sys; from pathlib import Path\n"
+            "from headgate.store.single_process_lock import single_process_lock\n"
+            "lock = single_process_lock(Path(sys.argv[1]), 'taken')\n"
+            "print('has it', flush=True); sys.stdin.read()"
         )
         with subprocess.Popen(
             [sys.executable, "-c", code, str(held)],

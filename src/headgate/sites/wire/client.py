@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from headgate.errors import BadArgument, CoordinatorGone, CoordinatorRefused
-from headgate.sites.wire.http import Cut, Deadline, is_loopback, send_request
+from headgate.sites.wire.http import ConnectionLost, Deadline, is_loopback, send_request
 from headgate.sites.wire.incarnation import Incarnation
 from headgate.sites.wire.protocol import (
     Leave,
@@ -106,12 +106,12 @@ class CoordinatorClient:
         deadline = Deadline(self._timeout_s)
         try:
             return send_request(self._url + path, self._token, deadline, data)
-        except Cut:
+        except ConnectionLost:
             # The connection broke after the request was sent. The coordinator answers the same report
             # with the same number again, without a second effect, so asking again is safe.
             try:
                 return send_request(self._url + path, self._token, deadline, data)
-            except Cut as error:
+            except ConnectionLost as error:
                 raise CoordinatorGone(str(error)) from None
         except CoordinatorRefused as error:
             if error.status == 401 and self._token is None:
@@ -128,7 +128,7 @@ def fetch_json(url: str, path: str, token: str | None = None, *, timeout_s: floa
     base = _checked_url(url, token is not None)
     try:
         body = send_request(base + path, _checked_token(token), Deadline(timeout_s), None)
-    except Cut as error:
+    except ConnectionLost as error:
         raise CoordinatorGone(str(error)) from None
     try:
         return json.loads(body)

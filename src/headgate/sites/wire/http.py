@@ -22,7 +22,7 @@ from typing import Any
 
 from headgate.errors import CoordinatorGone, CoordinatorRefused
 
-__all__ = ["Cut", "Deadline", "is_loopback", "send_request"]
+__all__ = ["ConnectionLost", "Deadline", "is_loopback", "send_request"]
 
 #: A reply of 4,096 queries has some 0.6 MB.
 _MAX_REPLY = 8 << 20
@@ -42,7 +42,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class Cut(Exception):
+class ConnectionLost(Exception):
     """The connection broke between request and answer."""
 
 
@@ -148,7 +148,7 @@ class _Https(urllib.request.HTTPSHandler):
 
 
 def send_request(url: str, token: str | None, deadline: Deadline, data: bytes | None) -> bytes:
-    """What is answered; `Cut`, `CoordinatorGone` or `CoordinatorRefused` where nothing is."""
+    """What is answered; `ConnectionLost`, `CoordinatorGone` or `CoordinatorRefused` where nothing is."""
     headers = {"Accept": "application/json"}
     if data is not None:
         headers["Content-Type"] = "application/json"
@@ -179,7 +179,9 @@ def send_request(url: str, token: str | None, deadline: Deadline, data: bytes | 
     except TimeoutError:
         raise too_late from None
     except (http.client.RemoteDisconnected, ConnectionError) as error:
-        raise Cut(f"{base} broke the connection off ({error}): is it being restarted?") from None
+        raise ConnectionLost(
+            f"{base} broke the connection off ({error}): is it being restarted?"
+        ) from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise _gone(base, error) from None
 

@@ -16,7 +16,7 @@ from typing import IO
 
 from headgate.errors import ControlFolderError
 from headgate.store.folder import read_json, write_json
-from headgate.store.only_one import only_one
+from headgate.store.single_process_lock import single_process_lock
 
 __all__ = ["Incarnation"]
 
@@ -36,7 +36,7 @@ class Incarnation:
             return
         try:
             # Two processes with one file would be one incarnation, and nobody would know them apart.
-            self._lock = only_one(
+            self._lock = single_process_lock(
                 self._path.with_suffix(".lock"), _runs_already(site, self._path.parent)
             )
             found = read_json(self._path)

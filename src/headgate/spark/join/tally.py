@@ -73,7 +73,7 @@ class Done:
         """Comparisons made."""
         return self.total("made")
 
-    def own_up(self) -> None:
+    def widen_error_if_sample_empty(self) -> None:
         """A sample that found nothing does not prove that nothing was missed.
 
         Its estimate is 0, and so would be its error. As in the rule of three, the error is then what one

@@ -267,7 +267,7 @@ class JoinWork:
                 self._compare(probe, targets, certain, None, store, done)
             if len(sampled):
                 self._compare(probe, targets, sampled, chances, store, done)
-        done.own_up()
+        done.widen_error_if_sample_empty()
 
     def _grouped(self, candidates: list[tuple[Block, _Side]]) -> list[tuple[Block, list[_Side]]]:
         """Neighbouring targets of a probe share a score where there are too many of them."""

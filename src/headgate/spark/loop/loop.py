@@ -59,7 +59,7 @@ class ControlLoop:
     """One for each Spark session; made by the first gate in it, and ended with the process."""
 
     _of_session: ClassVar[dict[int, tuple[SparkSession, ControlLoop]]] = {}
-    _lock: ClassVar[threading.Lock] = threading.Lock()
+    _making: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -76,7 +76,7 @@ class ControlLoop:
         self._seen: dict[str, int] = {}
         #: Runs that ended, latest last: their reports may still come by the listener.
         self._over: deque[str] = deque(maxlen=1000)
-        self._guard = threading.RLock()
+        self._lock = threading.RLock()
         self._faults: dict[str, str] = {}
         self._failed: dict[tuple[str, str], int] = {}
         self._ended = threading.Event()
@@ -91,7 +91,7 @@ class ControlLoop:
     @classmethod
     def of(cls, spark: SparkSession) -> ControlLoop:
         """The session's loop."""
-        with cls._lock:
+        with cls._making:
             held = cls._of_session.get(id(spark))
             if held is None or held[0] is not spark:
                 held = (spark, cls(spark))
@@ -104,7 +104,7 @@ class ControlLoop:
         While a query runs behind a gate, only that query may change what the gate is (`inside`, from a
         ``foreachBatch``).
         """
-        with self._guard:
+        with self._lock:
             self.refuse_another(spec, inside)
             spec = self.specs.add(spec)
             if inside is not None and (spec.name, inside) in self._runs:
@@ -118,7 +118,7 @@ class ControlLoop:
 
         Each would follow its own code; but what people read and set under the name is one gate.
         """
-        with self._guard:
+        with self._lock:
             self._catch_up()  # forget queries that have ended
             for (name, query), run in self._runs.items():
                 if name == spec.name and query != inside and run.spec != spec:
@@ -162,12 +162,12 @@ class ControlLoop:
 
     def tally(self, gate: str, query: str, batch: int, tally: Tally) -> None:
         """A gate inside ``foreachBatch`` has counted a batch that Spark will report."""
-        with self._guard:
+        with self._lock:
             self._tallies[(gate, query, batch)] = tally
 
     def drain(self) -> None:
         """Return when every batch that the session's queries have reported is in the ledger."""
-        with self._guard:
+        with self._lock:
             self._work_off()
             self._catch_up()
 
@@ -177,7 +177,7 @@ class ControlLoop:
 
         return Listener(post(self.on_started), post(self.on_progress), post(self.on_terminated))
 
-    # What the listener posts: run by the thread, under the guard.
+    # What the listener posts: run by the thread, under the lock.
 
     def post(self, step: Step) -> None:
         """Have the thread run this."""
@@ -320,7 +320,7 @@ class ControlLoop:
     def _do(self, what: str, step: Step) -> None:
         """A fault must not end the loop (the gates would fail open or closed); say each once."""
         try:
-            with self._guard:
+            with self._lock:
                 step()
             self._faults.pop(what, None)
         except Exception as error:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from headgate.run.report import Report
 from headgate.run.run import Run
 from headgate.run.spec import Spec
-from headgate.sites.shares import SiteShares
+from headgate.sites.allocator import SiteAllocator
 from headgate.spark.gate.meter import PREFIX, by_name, finite, sample_of
 from headgate.spark.loop.kinds import kind_of_report
 from headgate.spark.sic.column import worth
@@ -57,14 +57,14 @@ class ResultSpec(Spec):
     """A meter of results; it steers nothing, so it has no plan and no heartbeat."""
 
     of: str
-    shares: SiteShares = field(compare=False, repr=False)
+    shares: SiteAllocator = field(compare=False, repr=False)
     lock: threading.RLock = field(compare=False, repr=False)
     clock: Callable[[], float] = field(default=time.monotonic, compare=False, repr=False)
     steers: bool = field(default=False, kw_only=True)
     measures_work: bool = field(default=True, kw_only=True)
 
     @classmethod
-    def named(cls, of: str, control: Path, shares: SiteShares, lock: threading.RLock) -> ResultSpec:
+    def named(cls, of: str, control: Path, shares: SiteAllocator, lock: threading.RLock) -> ResultSpec:
         """The meter of a query's results; one in a session."""
         return cls(f"{of}{_SUFFIX}", control, of, shares, lock)
 

@@ -20,8 +20,8 @@ from headgate.errors import BadArgument, WrongKindOfFrame
 from headgate.policies import Policy, Uniform, ValueClasses
 from headgate.settings import RETENTION_S, GateSettings
 from headgate.sites.agreed import Agreed
+from headgate.sites.allocator import SiteAllocator, SiteSettings
 from headgate.sites.controller import SiteShare
-from headgate.sites.shares import SiteSettings, SiteShares
 from headgate.sites.ticker import Exchange, Ticker
 from headgate.sites.wire.client import CoordinatorClient
 from headgate.sites.wire.protocol import check_name
@@ -41,7 +41,7 @@ from headgate.spark.sic.column import require_sic
 from headgate.spark.sites.arguments import check_token, number, strings, whole
 from headgate.spark.sites.results import ResultSpec, metered
 from headgate.store.folder import check_gate_name, open_control_folder
-from headgate.store.only_one import only_one
+from headgate.store.single_process_lock import single_process_lock
 
 __all__ = ["Site"]
 
@@ -124,7 +124,7 @@ class Site:
             seed=seed,
         )
         self._lock = threading.RLock()
-        self._shares = SiteShares(self.settings)
+        self._shares = SiteAllocator(self.settings)
         claim = self._claim()
         exchanges = []
         try:
@@ -151,7 +151,7 @@ class Site:
                 f"site {self.name!r} is open in this process with this control folder: use that one, "
                 "call its stop() first, or give this site another name"
             )
-        return only_one(
+        return single_process_lock(
             self._folder / "running.lock",
             f"site {self.name!r} is running in another process with control={str(self._control)!r}: "
             "stop that one, or give this site another name",

@@ -9,10 +9,10 @@ from typing import IO
 from headgate.errors import ControlFolderError
 from headgate.store.durable import make_folder, open_private
 
-__all__ = ["only_one"]
+__all__ = ["single_process_lock"]
 
 
-def only_one(path: Path, refusal: str) -> IO[str]:
+def single_process_lock(path: Path, refusal: str) -> IO[str]:
     """The lock, held until it is closed; raises with `refusal` where another has it."""
     make_folder(path.parent)
     file = open(open_private(path, os.O_RDWR | os.O_APPEND), "a+", encoding="utf-8")  # noqa: SIM115

@@ -15,7 +15,7 @@ from __future__ import annotations
 import statistics
 from collections import deque
 
-__all__ = ["Trailing"]
+__all__ = ["WindowedRate"]
 
 #: Two batches lie at most so many windows apart; more is a clock that jumped, or a query that was down.
 _LONGEST_GAP = 10.0
@@ -25,10 +25,10 @@ _SPACINGS = 9
 _QUIET = 2.5
 
 
-class Trailing:
+class WindowedRate:
     """Amounts of batches over the time in which they were collected.
 
-    >>> rows = Trailing(stw_s=10)
+    >>> rows = WindowedRate(stw_s=10)
     >>> for start in range(0, 40, 4):
     ...     rows.add(float(start), 400.0, usual_s=4.0, heard_s=float(start))
     >>> rows.per_window(now_s=36.0)

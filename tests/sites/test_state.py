@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headgate.core.load import LoadSample
 from headgate.errors import BadArgument
-from headgate.sites.shares import SiteSettings, SiteShares, Told
+from headgate.sites.allocator import CoordinatorUpdate, SiteAllocator, SiteSettings
 from tests.sites.virtual_site import Stream, VirtualSite, mixed
 
 
@@ -61,9 +61,9 @@ class TestClocks:
         assert site.kept_share(site.streams[0], since=site.now - 30) > 0.05
 
 
-def _shares(**given_: object) -> SiteShares:
+def _shares(**given_: object) -> SiteAllocator:
     values = {"cores": 2.0} | given_
-    shares = SiteShares(SiteSettings("s", **values))  # type: ignore[arg-type]
+    shares = SiteAllocator(SiteSettings("s", **values))  # type: ignore[arg-type]
     shares.enter("g", query="q", source="s")
     return shares
 
@@ -104,7 +104,7 @@ class TestHostileSamples:
         now = 0.0
         for number, sample in enumerate(samples):
             now += 0.5
-            shares.hear("gd"[number % 2], sample, now)
+            shares.on_batch("gd"[number % 2], sample, now)
             shares.decide(now)
             for gate in "gd":
                 assert 0.0 <= shares.rate(gate, now) <= 1.0
@@ -113,15 +113,15 @@ class TestHostileSamples:
             assert 0.0 <= view.accepted < math.inf
         for batch in range(100, 160):
             now += 1.0
-            shares.hear("g", _sample(batch, started_at=1e6 + batch), now)
-            shares.hear("d", _sample(batch, started_at=1e6 + batch, sic_arrived=0.1), now)
+            shares.on_batch("g", _sample(batch, started_at=1e6 + batch), now)
+            shares.on_batch("d", _sample(batch, started_at=1e6 + batch, sic_arrived=0.1), now)
             shares.decide(now)
         assert shares.gates["g"].sic == pytest.approx(1e-4, rel=0.01)
         assert shares.rate("g", now) == 1.0
 
     def test_a_gate_that_nobody_knows_is_passed_over(self) -> None:
         shares = _shares()
-        shares.hear("nobody", _sample(0), 1.0)
+        shares.on_batch("nobody", _sample(0), 1.0)
         shares.results("nobody", _sample(0), 1.0)
         assert shares.streams == {}
         assert shares.queries == ("q",)
@@ -129,7 +129,7 @@ class TestHostileSamples:
     def test_empty_batches_shed_nothing_and_do_not_divide_by_zero(self) -> None:
         shares = _shares()
         for batch in range(30):
-            shares.hear("g", _sample(batch, arrived=0, kept=0, sic_kept=0.0), float(batch))
+            shares.on_batch("g", _sample(batch, arrived=0, kept=0, sic_kept=0.0), float(batch))
             shares.decide(float(batch))
         assert shares.rate("g", 30.0) == 1.0
         assert shares.gates["g"].sic == 0.0
@@ -137,7 +137,7 @@ class TestHostileSamples:
 
     def test_a_first_batch_says_what_a_row_is_worth_before_the_next_tick(self) -> None:
         shares = _shares()
-        shares.hear("g", _sample(0, interval_s=2.0), 1.0)
+        shares.on_batch("g", _sample(0, interval_s=2.0), 1.0)
         assert shares.gates["g"].sic == pytest.approx(1 / 5000), "1000 in 2 s are 5000 in a window"
 
 
@@ -145,10 +145,10 @@ class TestQueries:
     def test_the_value_of_a_row_counts_the_sources_of_the_whole_query(self) -> None:
         shares = _shares()
         shares.declare("q", of=("s", "t", "elsewhere"))
-        shares.hear("g", _sample(0), 1.0)
+        shares.on_batch("g", _sample(0), 1.0)
         assert shares.gates["g"].sic == pytest.approx(1 / (10_000 * 3))
-        shares.hear_coordinator({"q": Told(None, 5, 1.0)})
-        shares.hear("g", _sample(1), 2.0)
+        shares.apply_updates({"q": CoordinatorUpdate(None, 5, 1.0)})
+        shares.on_batch("g", _sample(1), 2.0)
         assert shares.gates["g"].sic == pytest.approx(1 / (10_000 * 5))
         assert shares.view("q", 2.0).share == pytest.approx(0.2)
 
@@ -156,14 +156,16 @@ class TestQueries:
         shares = _shares(stale_s=10.0)
         shares.will_measure("q")
         for batch in range(12):
-            shares.hear("g", _sample(batch, sic_kept=0.03), float(batch))
+            shares.on_batch("g", _sample(batch, sic_kept=0.03), float(batch))
         assert shares.view("q", 11.0).told_by == "site"
         assert shares.view("q", 11.0).sic == pytest.approx(0.3)
         for batch in range(12):
             shares.results("q", _sample(batch, sic_arrived=0.02), 11.0)
         assert shares.view("q", 11.0).told_by == "result"
         assert shares.view("q", 11.0).sic == pytest.approx(0.2)
-        shares.hear_coordinator({"q": Told(0.7, 2, 11.0), "other": Told(0.1, 1, 11.0)})
+        shares.apply_updates(
+            {"q": CoordinatorUpdate(0.7, 2, 11.0), "other": CoordinatorUpdate(0.1, 1, 11.0)}
+        )
         assert (shares.view("q", 12.0).told_by, shares.view("q", 12.0).sic) == ("coordinator", 0.7)
         assert shares.view("q", 22.0).told_by == "result", "its word is stale"
         assert "other" not in shares.queries
@@ -171,7 +173,7 @@ class TestQueries:
     @pytest.mark.parametrize("sic", [math.nan, -0.1, math.inf])
     def test_a_coordinator_that_says_what_is_no_sic_is_not_believed(self, sic: float) -> None:
         shares = _shares()
-        shares.hear_coordinator({"q": Told(sic, 1, 0.0)})
+        shares.apply_updates({"q": CoordinatorUpdate(sic, 1, 0.0)})
         assert shares.view("q", 0.0).told_by == "site"
 
     def test_a_query_that_others_serve_well_gets_less_here(self) -> None:
@@ -182,7 +184,7 @@ class TestQueries:
             decide = site.shares.decide
 
             def heard(now: float) -> None:
-                site.shares.hear_coordinator({"far": Told(told, 2, now)})
+                site.shares.apply_updates({"far": CoordinatorUpdate(told, 2, now)})
                 decide(now)
 
             site.shares.decide = heard  # type: ignore[assignment, method-assign]
@@ -196,7 +198,7 @@ class TestQueries:
         shares = _shares()
         shares.enter("h", query="q", source="t")
         shares.will_measure("r")
-        shares.hear("g", _sample(0), 1.0)
+        shares.on_batch("g", _sample(0), 1.0)
         shares.leave("g")
         assert shares.queries == ("q", "r")
         shares.end("q")
@@ -216,7 +218,7 @@ class TestQueries:
     def test_a_gate_that_enters_again_goes_on(self) -> None:
         shares = _shares()
         for batch in range(100):
-            shares.hear("g", _sample(batch), float(batch))
+            shares.on_batch("g", _sample(batch), float(batch))
         usual = shares.gates["g"].agreed.usual
         shares.enter("g", query="q", source="s", hold_s=7.0)
         assert shares.gates["g"].agreed.usual == usual, "a restart is no way to become a new source"
@@ -226,9 +228,9 @@ class TestQueries:
     def test_a_stream_with_a_new_checkpoint_replaces_the_old_one(self) -> None:
         shares = _shares()
         for batch in range(5):
-            shares.hear("g", _sample(batch), float(batch))
+            shares.on_batch("g", _sample(batch), float(batch))
         for batch in range(60):
-            shares.hear("g", _sample(batch, stream="two", started_at=5.0 + batch), 5.0 + batch)
+            shares.on_batch("g", _sample(batch, stream="two", started_at=5.0 + batch), 5.0 + batch)
             shares.decide(5.0 + batch)
         assert set(shares.streams) == {"two"}
         assert not shares.gates["g"].runs_in.two
@@ -238,9 +240,9 @@ class TestQueries:
     ) -> None:
         alone, shares = _shares(), _shares()
         for batch in range(40):
-            alone.hear("g", _sample(batch), float(batch))
-            shares.hear("g", _sample(batch), float(batch))
-            shares.hear("g", _sample(batch, stream="two"), float(batch))
+            alone.on_batch("g", _sample(batch), float(batch))
+            shares.on_batch("g", _sample(batch), float(batch))
+            shares.on_batch("g", _sample(batch, stream="two"), float(batch))
             shares.decide(float(batch))
         assert shares.gates["g"].offered.per_window(40.0) == pytest.approx(
             alone.gates["g"].offered.per_window(40.0), rel=0.1
@@ -259,7 +261,7 @@ class TestQueries:
             for batch in range(30):
                 now = 30.0 * turn + batch
                 of = _sample(30 * turn + batch, stream=stream, started_at=now)
-                shares.hear("g", of, now)
+                shares.on_batch("g", of, now)
                 shares.decide(now)
         assert shares.gates["g"].stream == "one"
         assert shares.gates["g"].offered.per_second(90.0) == pytest.approx(1000.0, rel=0.05)
@@ -269,11 +271,11 @@ class TestQueries:
         once, twice = _shares(), _shares()
         for batch in range(20):
             for _ in range(2):
-                twice.hear("g", _sample(batch), float(batch))
-            once.hear("g", _sample(batch), float(batch))
+                twice.on_batch("g", _sample(batch), float(batch))
+            once.on_batch("g", _sample(batch), float(batch))
         assert twice.accepted("q", 20.0) == once.accepted("q", 20.0)
         twice.declare("q", of=("s", "t", "u"))
-        twice.hear("g", _sample(19), 20.0)
+        twice.on_batch("g", _sample(19), 20.0)
         assert twice.gates["g"].sic == pytest.approx(once.gates["g"].sic / 3, rel=0.05), (
             "what is new counts"
         )
@@ -283,7 +285,7 @@ class TestQueries:
         shares = _shares()
         shares.will_measure("q")
         for batch in range(8):
-            shares.hear("g", _sample(batch), float(batch))
+            shares.on_batch("g", _sample(batch), float(batch))
             shares.results("q", _sample(batch, arrived=0, kept=0, sic_arrived=0.0), float(batch))
             assert shares.result_sic("q", float(batch)) is None
         shares.results("q", _sample(8, sic_arrived=0.8), 8.0)
@@ -293,7 +295,7 @@ class TestQueries:
         shares = _shares()
         shares.will_measure("q")
         for batch in range(40):
-            shares.hear("g", _sample(batch), float(batch))
+            shares.on_batch("g", _sample(batch), float(batch))
             for stream in ("one", "two"):
                 shares.results("q", _sample(batch, stream=stream, sic_arrived=0.05), float(batch))
         assert shares.result_sic("q", 40.0) == pytest.approx(0.5, rel=0.1), "of ten batches"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headgate.sites.trailing import Trailing
+from headgate.sites.windowed_rate import WindowedRate
 
 STW = 10.0
 
@@ -32,7 +32,7 @@ def _naive(batches: list[tuple[float, float]]) -> float:
 )
 @settings(max_examples=200, deadline=None)
 def test_it_is_what_a_list_of_all_batches_says(batches: list[tuple[float, float]]) -> None:
-    rows = Trailing(STW)
+    rows = WindowedRate(STW)
     start, seen = 1.7e9, []
     for number, (spacing, amount) in enumerate(batches):
         before, start = start, start + spacing
@@ -44,7 +44,7 @@ def test_it_is_what_a_list_of_all_batches_says(batches: list[tuple[float, float]
 
 
 def test_there_is_nothing_before_the_first_batch() -> None:
-    rows = Trailing(STW)
+    rows = WindowedRate(STW)
     assert rows.per_window(5.0) == 0.0
     rows.add(0.0, 100.0, usual_s=2.0, heard_s=0.0)
     assert rows.per_second(0.0) == 50.0, "the trigger stands in for the first spacing"
@@ -52,7 +52,7 @@ def test_there_is_nothing_before_the_first_batch() -> None:
 
 @pytest.mark.parametrize("jump", [86_400.0, -86_400.0, math.nan, math.inf])
 def test_a_clock_that_jumps_costs_no_more_than_the_window(jump: float) -> None:
-    rows = Trailing(STW)
+    rows = WindowedRate(STW)
     for second in range(20):
         rows.add(float(second), 100.0, usual_s=1.0, heard_s=float(second))
     rows.add(20.0 + jump, 100.0, usual_s=1.0, heard_s=20.0)
@@ -62,7 +62,7 @@ def test_a_clock_that_jumps_costs_no_more_than_the_window(jump: float) -> None:
 
 
 def test_two_batches_in_one_tick_of_the_clock_are_one() -> None:
-    rows = Trailing(STW)
+    rows = WindowedRate(STW)
     for second in range(20):
         for _ in range(2):
             rows.add(float(second), 50.0, usual_s=1.0, heard_s=float(second))
@@ -70,14 +70,14 @@ def test_two_batches_in_one_tick_of_the_clock_are_one() -> None:
 
 
 def test_a_clock_that_stands_still_does_not_fill_the_memory() -> None:
-    rows = Trailing(STW)
+    rows = WindowedRate(STW)
     for _ in range(5000):
         rows.add(7.0, 1.0, usual_s=1.0, heard_s=7.0)
     assert len(rows._batches) == 1
 
 
 def test_it_fades_when_no_batch_comes_and_not_while_one_is_being_processed() -> None:
-    quiet, busy = Trailing(STW), Trailing(STW)
+    quiet, busy = WindowedRate(STW), WindowedRate(STW)
     for second in range(20):
         for rows in (quiet, busy):
             rows.add(float(second), 100.0, usual_s=1.0, heard_s=float(second))
@@ -90,7 +90,7 @@ def test_it_fades_when_no_batch_comes_and_not_while_one_is_being_processed() -> 
 
 
 def test_a_stream_with_a_long_trigger_does_not_fade_between_its_batches() -> None:
-    rows = Trailing(STW)
+    rows = WindowedRate(STW)
     for start in range(0, 200, 40):
         rows.add(float(start), 400.0, usual_s=40.0, heard_s=float(start))
     assert rows.per_second(199.0) == 10.0

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from headgate.core.load import LoadSample
-from headgate.sites.shares import SiteSettings, SiteShares
+from headgate.sites.allocator import SiteAllocator, SiteSettings
 from tests.sites.virtual_site import Stream, VirtualSite, mixed
 
 
@@ -286,7 +286,7 @@ class TestDerivedRows:
         assert site.inside(derived, since=60) > 0.8
 
     def test_in_one_stream_the_source_gets_what_they_leave(self) -> None:
-        shares = SiteShares(SiteSettings("s", cores=2.0, hold_s=1.0))
+        shares = SiteAllocator(SiteSettings("s", cores=2.0, hold_s=1.0))
         shares.enter("source", query="q", source="s")
         shares.enter("derived", query="q", source=None)
         now = 0.0
@@ -298,7 +298,7 @@ class TestDerivedRows:
                 assert rates["derived"] > 0.999
             work = 0.05 + 1e-4 * sum(kept.values())
             for name, arrived in (("source", 100_000), ("derived", 5000)):
-                shares.hear(
+                shares.on_batch(
                     name,
                     LoadSample(batch, now, work / 2, arrived, kept[name], stream="one", work_s=work,
                                interval_s=1.0, sic_arrived=5e-3 if name == "derived" else 0.0),

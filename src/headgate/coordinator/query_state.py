@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 
 from headgate.sites.wire.protocol import MAX_SIC, MAX_SOURCES, QueryReport, QueryUpdate, listed
 
-__all__ = ["Hosted", "Member", "told"]
+__all__ = ["QueryState", "Member", "told"]
 
 #: What a site accepted counts for so long after it said so.
 _SILENT_S = 15.0
@@ -44,7 +44,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Hosted:
+class QueryState:
     """A query that somebody hosts."""
 
     members: Mapping[str, Member] = field(default_factory=dict)
@@ -86,14 +86,14 @@ class Hosted:
             return None
         return min(MAX_SIC, sum(part for part in parts if part is not None))
 
-    def without(self, *sites: str) -> Hosted:
+    def without(self, *sites: str) -> QueryState:
         """The query after these sites are gone, and what they held with them."""
         members = {name: m for name, m in self.members.items() if name not in sites}
         gone = frozenset[str]().union(*(self.members[s].sources for s in sites if s in self.members))
         root = None if self.root in sites else self.root
         return replace(self, members=members, left=self.left | gone, root=root)._tidy()
 
-    def _tidy(self) -> Hosted:
+    def _tidy(self) -> QueryState:
         """Only what was declared, and is nobody's, can be missing from the count."""
         declared = self.declared
         if declared is None:
@@ -104,14 +104,14 @@ class Hosted:
 
 
 def told(
-    query: Hosted | None, site: str, report: QueryReport, now: float, lives: Callable[[str], bool]
-) -> Hosted | str:
+    query: QueryState | None, site: str, report: QueryReport, now: float, lives: Callable[[str], bool]
+) -> QueryState | str:
     """The query after what a site says of it, or why the site is not believed.
 
     `lives` says whether a site's lease does: whoever is silent for longer may be replaced.
     """
     if query is None:
-        query = Hosted()
+        query = QueryState()
     sources = frozenset(report.sources)
     of = None if report.of is None else frozenset(report.of)
     reason = _root_is_another(query, site, report, lives)
@@ -129,7 +129,7 @@ def told(
         members, left = others, left if before is None else left | (before.sources - sources)
     root = site if report.root else None if query.root == site else query.root
     speaks = report.root or root is None
-    after = Hosted(
+    after = QueryState(
         {**members, site: Member(sources, of, report.accepted_sic, now)},
         left,
         root,
@@ -142,7 +142,7 @@ def told(
 
 
 def _others(
-    query: Hosted, site: str, sources: frozenset[str], lives: Callable[[str], bool]
+    query: QueryState, site: str, sources: frozenset[str], lives: Callable[[str], bool]
 ) -> dict[str, Member] | str:
     """The other sites, without what this one takes from those that are silent; or why it may not."""
     others = {name: member for name, member in query.members.items() if name != site}
@@ -190,7 +190,7 @@ def _of_does_not_fit(
 
 
 def _root_is_another(
-    query: Hosted, site: str, report: QueryReport, lives: Callable[[str], bool]
+    query: QueryState, site: str, report: QueryReport, lives: Callable[[str], bool]
 ) -> str | None:
     if report.root and query.root not in (None, site) and lives(query.root or ""):
         return (

@@ -2,9 +2,9 @@
 
 Queries, the gates that their rows come through, the streams that these are in, and what coordinators
 say. What a row is worth (themis-2016, Eq. 1) and what a query's SIC is (Eq. 4) follow from them.
-Departures: counts are rates over the time that batches collect (`Trailing`); a source that sends more
-than was agreed does not earn more for it (`Agreed`); and a query without a coordinator's word is judged
-by what this site accepted of it.
+Departures: counts are rates over the time that batches collect (`WindowedRate`); a source that sends
+more than was agreed does not earn more for it (`Agreed`); and a query without a coordinator's word is
+judged by what this site accepted of it.
 """
 
 from __future__ import annotations
@@ -16,27 +16,34 @@ from typing import Any
 
 from headgate.core.load import LoadSample
 from headgate.errors import BadArgument
-from headgate.sites.accounts import GateShare, OneStream, QueryShare, QueryView, Told, cleaned
+from headgate.sites.accounts import (
+    CoordinatorUpdate,
+    GateAccount,
+    OneStream,
+    QueryAccount,
+    QueryView,
+    cleaned,
+)
 from headgate.sites.agreed import Agreed
 from headgate.sites.settings import SiteSettings
 from headgate.sites.streams import StreamCost
-from headgate.sites.trailing import Trailing
+from headgate.sites.windowed_rate import WindowedRate
 from headgate.sites.wire.protocol import QueryReport
 
-__all__ = ["SiteBooks"]
+__all__ = ["SiteState"]
 
 log = logging.getLogger("headgate")
 
 
-class SiteBooks:
+class SiteState:
     """The site's account of its queries, gates and streams."""
 
     def __init__(self, settings: SiteSettings) -> None:
         self.settings = settings
-        self.gates: dict[str, GateShare] = {}
+        self.gates: dict[str, GateAccount] = {}
         self.streams: dict[str, StreamCost] = {}
-        self._queries: dict[str, QueryShare] = {}
-        self._told: dict[str, Told] = {}
+        self._queries: dict[str, QueryAccount] = {}
+        self._told: dict[str, CoordinatorUpdate] = {}
         #: What gates usually had before a restart.
         self._usual: dict[str, float] = {}
         #: What the rows of streams cost before a restart.
@@ -53,7 +60,7 @@ class SiteBooks:
         of: tuple[str, ...] | None = None,
     ) -> None:
         """A query of this site; the first call begins it, later ones change what they name."""
-        known = self._queries.get(query) or QueryShare()
+        known = self._queries.get(query) or QueryAccount()
         # A coordinator's rules, here at the call: what it would refuse is never reported.
         QueryReport(
             self.sources_of(query),
@@ -88,7 +95,7 @@ class SiteBooks:
         hold_s: float | None = None,
         agreed: float | None = None,
         start: float | None = None,
-    ) -> GateShare:
+    ) -> GateAccount:
         """A gate of the site; one that was there before goes on."""
         self.declare(query)
         if source is not None:
@@ -114,14 +121,14 @@ class SiteBooks:
         else:
             self.withdraw(gate)
         self.declare(query)
-        self.gates[gate] = entered = GateShare(
+        self.gates[gate] = entered = GateAccount(
             query, source, hold, known, start=start,
-            offered=Trailing(stw), accepted=Trailing(stw), brought=Trailing(stw),
+            offered=WindowedRate(stw), accepted=WindowedRate(stw), brought=WindowedRate(stw),
         )  # fmt: skip
         entered.rate = self._opening(entered)
         return entered
 
-    def _opening(self, gate: GateShare) -> float:
+    def _opening(self, gate: GateAccount) -> float:
         """What to keep of a stream of which nothing is known."""
         return 1.0 if gate.start is None else gate.start
 
@@ -131,7 +138,7 @@ class SiteBooks:
         if gone is not None and not any(other.query == gone.query for other in self.gates.values()):
             self._forget(gone.query)
 
-    def withdraw(self, gate: str) -> GateShare | None:
+    def withdraw(self, gate: str) -> GateAccount | None:
         """The gate goes; what was declared of its query stays."""
         gone = self.gates.pop(gate, None)
         if gone is None:
@@ -169,7 +176,7 @@ class SiteBooks:
         self._value(account, self._count(account.query), now_s)
         return stream
 
-    def _add(self, account: GateShare, sample: LoadSample, before_s: float, now_s: float) -> None:
+    def _add(self, account: GateAccount, sample: LoadSample, before_s: float, now_s: float) -> None:
         usual = sample.interval_s or account.hold_s
         elapsed = now_s - account.heard_s if account.batches else usual
         account.arrivals.add(sample)
@@ -240,9 +247,9 @@ class SiteBooks:
         self.declare(query)
         known = self._queries[query]
         if known.results is None:
-            known.results = Trailing(self.settings.stw_s)
+            known.results = WindowedRate(self.settings.stw_s)
 
-    def hear_coordinator(self, told: Mapping[str, Told]) -> None:
+    def apply_updates(self, told: Mapping[str, CoordinatorUpdate]) -> None:
         """What coordinators said just now."""
         for query, word in told.items():
             if query in self._queries and (word.sic is None or 0.0 <= word.sic < math.inf):
@@ -319,12 +326,12 @@ class SiteBooks:
             for gate in mine
         )
 
-    def _seen_s(self, gate: GateShare) -> float:
+    def _seen_s(self, gate: GateAccount) -> float:
         """When the gate was heard of, or its stream seen at work."""
         stream = self.streams.get(gate.stream)
         return gate.heard_s if stream is None else max(gate.heard_s, stream.at_work_s)
 
-    def _value(self, gate: GateShare, sources: int, now_s: float) -> None:
+    def _value(self, gate: GateAccount, sources: int, now_s: float) -> None:
         """What a row is worth (Eq. 1), with what was agreed as the most that counts."""
         if gate.source is None:
             return

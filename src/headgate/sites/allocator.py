@@ -22,14 +22,14 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 from headgate.core.load import LoadSample
-from headgate.sites.accounts import GateShare, QueryView, Told, cleaned
-from headgate.sites.books import SiteBooks
+from headgate.sites.accounts import CoordinatorUpdate, GateAccount, QueryView, cleaned
 from headgate.sites.capacity import SiteCapacity
 from headgate.sites.settings import SiteSettings
 from headgate.sites.shedders import Entitled, Offer, shedder
+from headgate.sites.state import SiteState
 from headgate.sites.streams import StreamCost
 
-__all__ = ["GateShare", "QueryView", "SiteSettings", "SiteShares", "Told"]
+__all__ = ["GateAccount", "QueryView", "SiteSettings", "SiteAllocator", "CoordinatorUpdate"]
 
 #: A decision that comes late stands for at most so many.
 _CAUGHT_UP = 20
@@ -41,7 +41,7 @@ _NEXT_TO_NOTHING = 1e-9
 _SETTLED, _PATIENCE = 3.0, 5.0
 
 
-class SiteShares(SiteBooks):
+class SiteAllocator(SiteState):
     """The site's books, and its decision over them."""
 
     def __init__(self, settings: SiteSettings) -> None:
@@ -53,7 +53,7 @@ class SiteShares(SiteBooks):
         #: The share of the offered work that fitted, as of the last decision.
         self._fits = 1.0
 
-    def hear(self, gate: str, sample: LoadSample, now_s: float) -> None:
+    def on_batch(self, gate: str, sample: LoadSample, now_s: float) -> None:
         """A batch of this gate is over."""
         if gate not in self.gates:
             return
@@ -149,7 +149,7 @@ class SiteShares(SiteBooks):
             known.passes += step * (min(1.0, measured / accepted) - known.passes)
         return accepted * known.passes
 
-    def _grant(self, gate: GateShare, granted: float, elapsed: int, now_s: float) -> None:
+    def _grant(self, gate: GateAccount, granted: float, elapsed: int, now_s: float) -> None:
         """So many rows a second from this decision; a batch gets the mean of those it collects over.
 
         Decisions that follow each other differ a lot: what falls out of the window is made up for. A
@@ -180,7 +180,7 @@ class SiteShares(SiteBooks):
             most = min(most, account.quota)
         return min(account.rate, most / expected)
 
-    def _opening(self, gate: GateShare) -> float:
+    def _opening(self, gate: GateAccount) -> float:
         """What to keep of a stream of which nothing is known: as much as of the others."""
         if gate.start is not None:
             return gate.start
@@ -197,7 +197,7 @@ class SiteShares(SiteBooks):
         for name in [n for n, s in self.streams.items() if n not in used and s.silent(now_s)]:
             del self.streams[name]
 
-    def _expected(self, gate: GateShare, now_s: float) -> float:
+    def _expected(self, gate: GateAccount, now_s: float) -> float:
         """Rows a second that the next batch brings: a rise counts at once, a fall by and by."""
         stream = self.streams[gate.stream]
         window = gate.arrivals.window(max(stream.interval_s, 1e-3))
@@ -208,7 +208,7 @@ class SiteShares(SiteBooks):
         quiet = now_s - self._seen_s(gate)
         return latest if quiet <= 2.5 * max(window, stream.duration_s) else trailing
 
-    def _possible(self, gate: GateShare, now_s: float) -> float:
+    def _possible(self, gate: GateAccount, now_s: float) -> float:
         """Rows a second of this gate that its stream can process in time, if it had all the cores.
 
         Where a stream has derived rows and a source's, the source gets what the derived rows leave.
