@@ -290,6 +290,18 @@ def test_a_run_that_waits_for_its_first_batch_keeps_what_it_was_told_to(control:
     assert ended.is_dir()
 
 
+def test_what_people_set_holds_before_anybody_looks_at_the_records(
+    control: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, given = GateSettings(rate=0.5), []
+    SettingsFile(control, "g").declare(settings)
+    SettingsFile(control, "g").change(retention="forever")
+    of_run = Upkeep.of_run
+    monkeypatch.setattr(Upkeep, "of_run", lambda *a, **k: given.append(a[3]) or of_run(*a, **k))
+    GateRun(GateSpec("g", control, settings, Uniform()), "q")
+    assert given == [math.inf]
+
+
 def test_a_retention_that_changes_between_batches_holds_at_once(control: Path) -> None:
     settings = GateSettings(rate=0.5)
     SettingsFile(control, "g").declare(settings)

@@ -62,14 +62,18 @@ _IN_THE_LABORATORY = ("bench", "figures", "federation.demo")
 class CommandsOfOthers(TeachingGroup):
     """A group to which other distributions add commands; each is imported when someone asks for it."""
 
+    #: The group that others add to as ``group.command``; the command itself has none.
+    _TOP = "main"
+
     def _full_name(self, command: str) -> str:
-        return command if self.name in (None, "main") else f"{self.name}.{command}"
+        return command if self.name in (None, self._TOP) else f"{self.name}.{command}"
 
     @cached_property
     def _found(self) -> dict[str, EntryPoint]:
-        found = {point.name: point for point in entry_points(group=_COMMANDS)}
-        names = {name.rpartition(".")[2]: name for name in found}
-        return {short: found[name] for short, name in names.items() if self._full_name(short) == name}
+        points = {point.name: point for point in entry_points(group=_COMMANDS)}
+        short = {name.rpartition(".")[2] for name in points}
+        mine = {name: self._full_name(name) for name in short}
+        return {name: points[full] for name, full in mine.items() if full in points}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Its own, and those of others."""
@@ -81,7 +85,14 @@ class CommandsOfOthers(TeachingGroup):
         if own is not None:
             return own
         if cmd_name in self._found:
-            command: click.Command = self._found[cmd_name].load()
+            try:
+                command: click.Command = self._found[cmd_name].load()
+            except ImportError as error:
+                told = self._full_name(cmd_name).replace(".", " ")
+                raise HeadgateError(
+                    f"`headgate {told}` cannot be loaded ({error}): install headgate and headgate-lab "
+                    "in the same version"
+                ) from error
             return command
         if self._full_name(cmd_name) in _IN_THE_LABORATORY:
             raise HeadgateError(

@@ -24,7 +24,8 @@ class Drawing:
     A rule of one's own is a function, `quotas`: from the rows of each group and the batch's plan to how
     many to keep. It runs in Spark's Python workers, in each for some of the groups, so what it says of a
     group must follow from that group's rows and the plan alone; then the same batch keeps the same rows
-    however it is split. Without it the rule is one of `headgate.policies.by_group.level`, by its name.
+    however it is split. Fractions are rounded down; `least`, `overflow`, `accuracy` and `meeting` are
+    not for it. Without it the rule is one of `headgate.policies.by_group.level`, by its name.
     """
 
     #: The columns whose values make a group; null is a group like any other.

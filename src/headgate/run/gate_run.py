@@ -63,7 +63,7 @@ class GateSpec(Spec):
     def complete(self, report: BatchReport, reports: Mapping[str, Any]) -> BatchReport:
         """The report with what the gate of the other stream says, in front of a join."""
         other = reports.get(self.policy.meets or "")
-        return report if other is None else replace(report, met=other.present)
+        return replace(report, met=other.present) if isinstance(other, BatchReport) else report
 
     def open(self, query: str) -> GateRun:
         """The gate at work in a query."""
@@ -78,9 +78,7 @@ class GateRun(BookedRun):
     LEARNED = "controller.json"
 
     def __init__(self, spec: GateSpec, query: str, clock: Callable[[], float] = time.time) -> None:
-        super().__init__(spec, query, spec.settings.retention_s, clock)
-        self.settings = self.effective_settings(spec.settings)
-        self.upkeep.retention_s = self.settings.retention_s
+        super().__init__(spec, query, clock)
         self._faults = Faults(str(self))
         learned = self._load_learned()
         self._controller = self._build(learned["controller"])
@@ -96,6 +94,11 @@ class GateRun(BookedRun):
         #: Who confirms the counts of the batch that is taken up, and what speaks against them.
         self._witnessed = ("", "")
         self.publish()
+
+    def begin(self) -> float:
+        """What its code says, with people's changes on top."""
+        self.settings = self.effective_settings(self.spec.settings)
+        return self.settings.retention_s
 
     def _build(self, snapshot: Mapping[str, Any] | None) -> Controller:
         config = self.spec.controller or self.settings.controller_config()

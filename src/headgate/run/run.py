@@ -64,11 +64,10 @@ class BookedRun(Run):
     KIND: ClassVar[str]
     LEARNED: ClassVar[str] = ""
 
-    def __init__(
-        self, spec: Any, query: str, retention_s: float, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, spec: Any, query: str, clock: Callable[[], float] = time.time) -> None:
         super().__init__(spec, query)
         self._clock = clock
+        retention_s = self.begin()  # before anybody may expire records by another one
         self._store = PlanStore(spec.control, spec.name, query, clock)
         self._ledger = Ledger(spec.control, spec.name, query)
         self._books = Bookkeeper(self._ledger, str(self))
@@ -90,6 +89,10 @@ class BookedRun(Run):
         except OSError as error:
             log.warning("%s: batch %d is not in the ledger (%s)", self, record.batch, error)
         return record
+
+    @abstractmethod
+    def begin(self) -> float:
+        """Read the settings that hold; how long records are kept, in seconds."""
 
     @abstractmethod
     def learn(self, report: Any) -> None:

@@ -47,7 +47,7 @@ class TestThePlan:
 
     def test_all_queries_can_have_the_same(self) -> None:
         """By linear programme: the demo's load is skewed, and yet a fair allocation exists."""
-        pytest.importorskip("scipy", reason="the optimum needs the extra sim")
+        pytest.importorskip("scipy", reason="the optimum is the laboratory's")
         import numpy as np
 
         from headgate_lab.papers.themis.anchors import Fluid, max_min

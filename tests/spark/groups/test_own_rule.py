@@ -86,3 +86,25 @@ def test_quotas_for_other_groups_than_there_are_are_refused(spark: Any) -> None:
     frame = spark.createDataFrame(_rows(0))
     with pytest.raises(hg.BadArgument, match=r"quotas of shape \(1,\) for 3 groups"):
         frame.transform(hg.gate("own", rate=0.5, policy=Wrong("route", 5), identity="id")).collect()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"rule": "nobody's"}, "needs quotas="),
+        ({"rule": "senate", "quotas": np.minimum}, "there already"),
+        ({"rule": "mine", "quotas": np.minimum, "draw": "fixd"}, "not one of 'fixed', 'coin'"),
+        ({"rule": "mine", "quotas": np.minimum, "overflow": "random"}, "leave overflow="),
+        ({"rule": "senate", "pane_us": 5}, "needs time="),
+    ],
+)
+def test_a_drawing_that_cannot_be_is_refused_at_the_call(spark: Any, wrong: Any, said: str) -> None:
+    @dataclass(frozen=True)
+    class Wrong(AtMost):
+        @property
+        def drawing(self) -> hg.Drawing:
+            return hg.Drawing(by=("route",), **wrong)
+
+    frame = spark.createDataFrame(_rows(0))
+    with pytest.raises(hg.BadArgument, match=said):
+        frame.transform(hg.gate("own", rate=0.5, policy=Wrong("route", 5), identity="id"))

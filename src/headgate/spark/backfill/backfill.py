@@ -195,7 +195,8 @@ def recount(
     A query killed between a batch's commit and its report has the plan pinned and the offsets in
     its checkpoint (or in the records beside it), and no counts. Both together give them back. A batch
     that did not commit is left alone: it runs again when the query restarts. What cannot be settled is
-    named in a warning; `headgate ledger verify` goes on naming it.
+    named in a warning; `headgate ledger verify` goes on naming it. `keep` and `policy` are the gate's
+    own, as for `backfill`.
     """
     folder = used_control_folder(control)
     name = _the_query(folder, gate, query)

@@ -12,7 +12,10 @@ from pyspark.sql.types import ArrayType, NumericType, StructType
 
 from headgate.errors import BadArgument
 from headgate.policies.by_group.accuracy import Accuracy
+from headgate.policies.by_group.allocation import OVERFLOWS
 from headgate.policies.by_group.key_filter import BITS
+from headgate.policies.by_group.level import LEVEL_RULES
+from headgate.policies.by_group.policy import DRAWS
 from headgate.policies.drawing import Drawing
 from headgate.spark.gate.identity import group_key, require_columns, require_timestamp, row_hash
 from headgate.spark.groups.task import RETURNS, Known, Pinned, Sampling, weigher
@@ -57,7 +60,8 @@ class CellShape:
 
     @classmethod
     def of(cls, drawing: Drawing, partitions: int, passes: bool, alone: bool) -> CellShape:
-        """The shape that a policy asks for."""
+        """The shape that a policy asks for, if it can be had."""
+        _check(drawing)
         return cls(
             by=drawing.by,
             rule=drawing.rule,
@@ -83,6 +87,8 @@ class CellShape:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> CellShape:
         """What `to_json` gave."""
+        if "quotas" in value:
+            raise ValueError("a rule of one's own is code, and in no file")
         wish = value["accuracy"]
         fixed = {"by": tuple(value["by"]), "accuracy": None if wish is None else tuple(wish)}
         return cls(**{**value, **fixed})
@@ -184,3 +190,26 @@ class CellShape:
         # Not deterministic to Spark: else it may push the filter below and call the function twice.
         weigh = arrow_udf(weigher(sampling, plans), RETURNS)  # type: ignore[call-overload]
         return frame.withColumn(DRAWN, weigh.asNondeterministic()(*inputs)).drop(CELL)
+
+
+def _check(drawing: Drawing) -> None:
+    """Refuse at the call what would fail in a worker, or mean something else there."""
+    own, name = drawing.quotas is not None, drawing.rule
+    if own == (name in LEVEL_RULES):
+        wrong = "is the name of a rule that is there already" if own else "needs quotas=, its function"
+        raise BadArgument(
+            f"drawing.rule={name!r} {wrong}: give one of {', '.join(LEVEL_RULES)} alone, or a name and "
+            "quotas= of your own"
+        )
+    for what, given, legal in (
+        ("draw", drawing.draw, DRAWS), ("overflow", drawing.overflow, OVERFLOWS),
+    ):  # fmt: skip
+        if given not in legal:
+            raise BadArgument(f"drawing.{what}={given!r} is not one of {', '.join(map(repr, legal))}")
+    if drawing.pane_us and drawing.time is None:
+        raise BadArgument("drawing.pane_us= needs time=, the timestamp column that panes are cut by")
+    if own and (drawing.overflow != "exceed" or drawing.accuracy is not None or drawing.meeting):
+        raise BadArgument(
+            "drawing.quotas= says how many rows of each group to keep: leave overflow=, accuracy= and "
+            "meeting= out"
+        )

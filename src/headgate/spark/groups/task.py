@@ -236,6 +236,10 @@ def own_quotas(rule: Quotas, sizes: npt.NDArray[np.int64], plan: Plan) -> npt.ND
             f"quotas of shape {quotas.shape} for {len(sizes)} groups: a drawing's quotas= gives one "
             "number for each group"
         )
+    if not np.isfinite(quotas).all():
+        raise BadArgument(
+            "a drawing's quotas= gave what is no number: give rows, 0 or more, of each group"
+        )
     return np.asarray(np.clip(quotas, 0, sizes), np.int64)
 
 

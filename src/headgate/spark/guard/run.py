@@ -45,13 +45,17 @@ class GuardRun(BookedRun):
     KIND = "guard"
 
     def __init__(self, spec: GuardSpec, query: str) -> None:
-        super().__init__(spec, query, spec.retention_s)
+        super().__init__(spec, query)
         self._memory = GuardMemory(spec.control, spec.name, spec.policy)
         self._waits: deque[float] = deque(maxlen=_JUDGED)
         self._batches = 0
         self._said_unreachable = False
         # What a batch dropped depended on the clock: one that runs again says nothing of its first time.
         self.last_batch = self._ledger.last_batch()
+
+    def begin(self) -> float:
+        """A guard has no settings that change while it runs."""
+        return self.spec.retention_s
 
     def learn(self, report: GuardReport) -> None:
         """Whether the target can be reached at all; the costs are the workers' to learn."""

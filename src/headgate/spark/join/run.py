@@ -63,13 +63,16 @@ class JoinRun(BookedRun):
     LEARNED = "allowance.json"
 
     def __init__(self, spec: JoinSpec, query: str) -> None:
-        super().__init__(spec, query, spec.settings.retention_s)
-        self.settings = self.effective_settings(spec.settings)
-        self.upkeep.retention_s = self.settings.retention_s
+        super().__init__(spec, query)
         self._allowance = self._restored(self.settings)
         # What a batch that runs again took says nothing of its first time.
         self.last_batch = self._ledger.last_batch()
         self.publish()
+
+    def begin(self) -> float:
+        """What its code says, with people's changes on top."""
+        self.settings = self.effective_settings(self.spec.settings)
+        return self.settings.retention_s
 
     def _restored(self, settings: GateSettings) -> Allowance:
         allowance = self.spec.allowance(settings)

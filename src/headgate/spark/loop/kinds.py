@@ -1,11 +1,13 @@
 """The kinds of reports that a progress event may bring: each mechanism says how its own are read.
 
 A mechanism's meter registers itself when it is imported, which its call does; so the control loop reads
-what is there, and imports none of them.
+what is there, and need not know them.
 """
 
 from __future__ import annotations
 
+import logging
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -16,6 +18,10 @@ Reads = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 _R = TypeVar("_R", bound=Reads)
 
 _KINDS: list[Reads] = []
+#: Faults that were told; each once.
+_SAID: deque[str] = deque(maxlen=100)
+
+log = logging.getLogger("headgate")
 
 
 def kind_of_report(reads: _R) -> _R:
@@ -28,5 +34,11 @@ def reports_of_all_kinds(progress: Mapping[str, Any]) -> dict[str, Any]:
     """Every report in one progress event, by name."""
     found: dict[str, Any] = {}
     for reads in _KINDS:
-        found |= reads(progress)
+        try:
+            found |= reads(progress)
+        except Exception as error:  # one kind's fault is no other one's
+            text = f"{reads.__name__}: {type(error).__name__}: {error}"
+            if text not in _SAID:
+                _SAID.append(text)
+                log.warning("a kind of reports cannot be read and is passed over: %s", text)
     return found

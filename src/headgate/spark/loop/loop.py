@@ -19,7 +19,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -225,8 +225,7 @@ class ControlLoop:
         for gate, report in reports.items():
             spec = self.specs.of(gate, report.spec)
             if spec is not None:
-                report = spec.complete(report, reports)
-                self._do(f"{gate!r}", partial(self._handle, spec, query, report))
+                self._do(f"gate {gate!r}", partial(self._handle, spec, query, report, reports))
 
     def _measure(self, query: str, run: str, batch: int, reports: dict[str, Any]) -> None:
         """Reports of whoever wants to know, with the batch's task time and its trigger."""
@@ -264,12 +263,12 @@ class ControlLoop:
                 found[key[0]] = report
         return found
 
-    def _handle(self, spec: Spec, query: str, report: Any) -> None:
+    def _handle(self, spec: Spec, query: str, report: Any, beside: Mapping[str, Any]) -> None:
         key = (spec.name, query)
         if self._heartbeats.lost(*key):
             return  # another process steers it now, and keeps its books
         try:
-            self._open(spec, query).handle(report)
+            self._open(spec, query).handle(spec.complete(report, beside))
         except Exception:
             self._failed[key] = self._failed.get(key, 0) + 1
             if self._failed[key] >= TOO_MANY_FAULTS:

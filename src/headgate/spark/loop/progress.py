@@ -1,9 +1,9 @@
 """What queries report of their batches, as the JSON that Spark writes itself.
 
-PySpark makes a Python object of every report, field by field: some eighty calls into the JVM, and each
-map that it copies ends with a Java exception, for which a dozen classes are looked for by name in every
-jar of the class path. Where batches are short that was a fifth of all CPU time (JVM and Python; four
-modules of our tests, with and without in turn). The JSON is one call.
+PySpark makes a Python object of every report that a listener gets, field by field: some eighty calls
+into the JVM, and each map that it copies ends with a Java exception, for which a dozen classes are
+looked for by name in every jar of the class path. Where batches are short that was a fifth of all CPU
+time (JVM and Python; four modules of our tests, with and without in turn). The JSON is one call.
 """
 
 from __future__ import annotations
