@@ -315,7 +315,7 @@ def test_an_unknown_gate_is_one_clear_line(folder: Path) -> None:
 def test_a_benchmark_is_told_only_how_long_to_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     result = {"bench": name, "ratios": {"x": 0.5}}
     commands = sys.modules["headgate_lab.cli.bench"]
-    monkeypatch.setattr(commands, "late", lambda where, extra: lambda *, quick: result)
+    monkeypatch.setattr(commands, "import_or_explain", lambda where, extra: lambda *, quick: result)
     assert json.loads(run("bench", name, "--quick", "--json").stdout) == result
 
 
