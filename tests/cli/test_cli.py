@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -314,7 +315,7 @@ def test_an_unknown_gate_is_one_clear_line(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["gate", "hold", "replay"])
 def test_a_benchmark_is_told_only_how_long_to_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     result = {"bench": name, "ratios": {"x": 0.5}}
-    commands = sys.modules["headgate_lab.cli.bench"]
+    commands = importlib.import_module("headgate_lab.cli.bench")
     monkeypatch.setattr(commands, "import_or_explain", lambda where, extra: lambda *, quick: result)
     assert json.loads(run("bench", name, "--quick", "--json").stdout) == result
 
