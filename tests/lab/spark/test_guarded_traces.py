@@ -58,7 +58,9 @@ def test_a_trace_through_a_guard_is_accounted_for(spark, tmp_path: Path) -> None
     assert found.waiting == 0
     assert int(found.kept.sum()) + found.dropped == count
     assert 0 < found.dropped < count
-    assert found.figures(count // 2)["average_queueing_latency_s"] < 1.5
+    # Without shedding a row waits for the work of all before it; a busy machine adds its own pauses.
+    unshed_s = float((np.cumsum(costs) - trace.due_s)[count // 2 :].mean())
+    assert found.figures(count // 2)["average_queueing_latency_s"] < 0.7 * unshed_s
     assert not list(tmp_path.iterdir()), "nothing is left behind"
 
 
