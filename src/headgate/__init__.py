@@ -10,7 +10,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from headgate.control import Controller, ControllerConfig, FixedRate, HoldDelay, HoldDuration
-from headgate.core.load import Budget, Concept, LoadSample, ReadLimit
+from headgate.core.groups import GroupStats
+from headgate.core.load import Budget, LoadSample, ReadLimit
 from headgate.core.plan import Plan
 from headgate.errors import (
     BadArgument,
@@ -52,7 +53,6 @@ __all__ = [
     "Accuracy",
     "BadArgument",
     "Budget",
-    "Concept",
     "ConceptDriven",
     "ControlFolderError",
     "Controller",
@@ -63,6 +63,7 @@ __all__ = [
     "FileLink",
     "FixedRate",
     "GroupRates",
+    "GroupStats",
     "Grouping",
     "GuardedFunctionError",
     "HeadgateError",

@@ -21,7 +21,7 @@ from headgate.cli.plumbing import LazyGroup
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.settings import GateSettings
 from headgate.store.guards import declare_guard
-from headgate.store.ledger.records import Ledger, Record
+from headgate.store.ledger.records import Evidence, Ledger, Record
 from headgate.store.plans import PinnedPlan, PlanStore
 from headgate.store.settings_file import SettingsFile
 
@@ -151,7 +151,9 @@ def test_verify_tells_doubtful_missing_and_repaired_apart(folder: Path) -> None:
     assert result.exit_code == 4, "batches 5 to 7 left neither pin nor record"
     assert "neither pin nor record" in result.stdout
     assert "batch 5, 6, 7" in result.stdout
-    ledger.append(record(9, arrived=1, kept=1, shed=0, doubt="the source handed out 1,000 rows"))
+    ledger.append(
+        record(9, arrived=1, kept=1, shed=0, evidence=Evidence(doubt="the source handed out 1,000 rows"))
+    )
     result = run("ledger", "verify", folder)
     assert result.exit_code == 3
     assert "batch 9: the source handed out 1,000 rows" in result.stdout
@@ -159,7 +161,7 @@ def test_verify_tells_doubtful_missing_and_repaired_apart(folder: Path) -> None:
     assert (value["verdict"], value["balanced"]) == ("doubtful", False)
     assert value["audits"][0]["doubtful"] == [9]
     assert value["audits"][0]["missing"] == []
-    ledger.append(record(9, repaired=True))
+    ledger.append(record(9, evidence=Evidence(repaired=True)))
     result = run("ledger", "verify", folder, "--first", 8)
     assert result.exit_code == 0
     assert "(repaired)" in result.stdout

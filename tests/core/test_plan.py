@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.core.plan import KEEP_ALL, SCALE, Plan, threshold
+from headgate.core.plan_parts import DrawLevel, WorkLimit
 from headgate.errors import BadArgument, SnapshotError
 
 RATES = st.floats(min_value=0.0, max_value=1.0)
@@ -80,3 +81,53 @@ def test_what_is_no_plan_is_refused_as_a_snapshot(junk: object) -> None:
 def test_a_group_has_its_exception_or_the_default(plan: Plan, key: int) -> None:
     default, exceptions = plan.thresholds()
     assert threshold(plan.rate_of(key)) == exceptions.get(key, default)
+
+
+@pytest.mark.parametrize(
+    ("plan", "written", "digest"),
+    [
+        (Plan(0.5, {7: 1.0}), {"default": 0.5, "exceptions": [[7, 1.0]]}, "7d0d7b9a1243"),
+        (
+            Plan(0.25, draw=DrawLevel(3.5, 2.0, "congress", 9, "eJw=")),
+            {
+                "default": 0.25,
+                "level": 3.5,
+                "reference": 2.0,
+                "rule": "congress",
+                "span_us": 9,
+                "present": "eJw=",
+            },
+            "b921b6a4f994",
+        ),
+        (
+            Plan(0.5, draw=DrawLevel(present="eJw=")),
+            {"default": 0.5, "present": "eJw="},
+            "60be086ffb08",
+        ),
+        (
+            Plan(1.0, work=WorkLimit(1000.0, 2.5)),
+            {"default": 1.0, "work": 1000.0, "result_units": 2.5},
+            "3c492c5f4be6",
+        ),
+        (Plan(0.5, sic=0.125), {"default": 0.5, "sic": 0.125}, "0e31b0f51679"),
+    ],
+)
+def test_plans_are_written_and_named_as_0_1_0_did(
+    plan: Plan, written: dict[str, object], digest: str
+) -> None:
+    value = {"v": 1, "exceptions": [], **written}
+    assert plan.to_json() == value
+    assert Plan.from_json(value) == plan
+    assert plan.digest == digest
+
+
+@pytest.mark.parametrize("level", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_level_that_is_no_positive_number_is_refused(level: float) -> None:
+    with pytest.raises(BadArgument, match="not a positive number"):
+        DrawLevel(level)
+
+
+@pytest.mark.parametrize("units", [-1.0, float("inf"), float("nan")])
+def test_work_that_is_no_number_of_units_is_refused(units: float) -> None:
+    with pytest.raises(BadArgument, match="not a number of units"):
+        WorkLimit(units)

@@ -93,7 +93,7 @@ def test_a_partition_that_is_new_and_a_range_that_is_gone(
         assert writer.trigger(availableNow=True).start().awaitTermination(180)
         ControlLoop.of(kafka_spark).drain()
     records = _records(control, "grown")
-    assert [r.witness for r in records][1:] == ["offsets"]
+    assert [r.evidence.witness for r in records][1:] == ["offsets"]
     admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": broker.bootstrap})
     grown = admin.create_partitions([confluent_kafka.admin.NewPartitions(source, 3)])
     grown[source].result(30)

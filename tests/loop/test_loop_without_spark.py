@@ -12,7 +12,7 @@ import pytest
 
 from headgate.core.plan import KEEP_ALL
 from headgate.policies import Uniform
-from headgate.run.gate_run import GateSpec
+from headgate.run.gate_spec import GateSpec
 from headgate.settings import GateSettings
 from headgate.spark.loop import heart
 from headgate.spark.loop import loop as loop_module

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import headgate as hg
-from headgate.core.load import Budget, Concept
+from headgate.core.groups import GroupStats, Strata
+from headgate.core.load import Budget
 from headgate.core.plan import Plan
 from headgate.policies.by_group.level import Rule
 from headgate.testing.contracts import check_policy
@@ -16,16 +17,16 @@ from headgate.testing.contracts import check_policy
 SIZES = np.array([6000, 3000, 900, 90, 9, 1])
 
 
-def _concept(policy: hg.ConceptDriven, sizes: np.ndarray = SIZES) -> Concept:
+def _concept(policy: hg.ConceptDriven, sizes: np.ndarray = SIZES) -> GroupStats:
     needs = np.full(len(sizes), 50.0)
     rule = policy.rule(sizes.sum() / len(sizes) if policy.allocation == "congress" else 1.0)
     shares = rule.shares(sizes, np.ones(len(sizes)), needs)
     curve = rule.curve(sizes, shares)
-    return Concept(total=int(sizes.sum()), cells=len(sizes), curve=tuple(curve), deviation=1.0)
+    return GroupStats(total=int(sizes.sum()), strata=Strata(len(sizes), tuple(curve), 1.0))
 
 
 def _kept(policy: hg.ConceptDriven, plan: Plan, sizes: np.ndarray = SIZES) -> int:
-    rule = policy.rule(plan.reference)
+    rule = policy.rule(plan.draw.reference)
     shares = rule.shares(sizes, np.ones(len(sizes)), np.full(len(sizes), 50.0))
     assert plan.level is not None
     return int(rule.quotas(plan.level, sizes, shares, np.full(len(sizes), 0.5)).sum())
@@ -60,7 +61,7 @@ def test_a_trickle_before_a_burst_does_not_open_the_gate() -> None:
 
 
 def test_without_a_batch_to_learn_from_the_tasks_decide() -> None:
-    plan = hg.ConceptDriven("route").plan(Budget(0.1, "shedding"), Concept())
+    plan = hg.ConceptDriven("route").plan(Budget(0.1, "shedding"), GroupStats())
     assert (plan.default, plan.level) == (0.1, None)
 
 
@@ -82,22 +83,22 @@ def test_the_stated_preference_decides_and_the_ledger_says_so(
 ) -> None:
     policy = hg.ConceptDriven("route", accuracy=WISH, prefer=prefer)
     sizes = np.full(10, 1000)
-    concept = _concept(policy, sizes)  # 50 rows needed of each: 500 in all
-    plan = policy.plan(Budget(0.01, "shedding"), concept)
+    groups = _concept(policy, sizes)  # 50 rows needed of each: 500 in all
+    plan = policy.plan(Budget(0.01, "shedding"), groups)
     assert plan.level == pytest.approx(level, rel=0.05)
-    assert says in policy.remark(plan, concept)
+    assert says in policy.remark(plan, groups)
 
 
 def test_with_time_for_more_than_the_accuracy_needs_more_is_kept() -> None:
     generous = hg.ConceptDriven("route", accuracy=WISH)
-    concept = _concept(generous, np.full(10, 1000))
-    plan = generous.plan(Budget(0.2, "shedding"), concept)
+    groups = _concept(generous, np.full(10, 1000))
+    plan = generous.plan(Budget(0.2, "shedding"), groups)
     assert plan.level == pytest.approx(4.0, rel=0.05)
-    assert generous.remark(plan, concept) == ""
+    assert generous.remark(plan, groups) == ""
     thrifty = hg.ConceptDriven("route", accuracy=WISH, thrifty=True)
-    assert thrifty.plan(Budget(0.2, "shedding"), concept).level == 1.0
-    assert thrifty.plan(Budget(1.0, "idle"), concept).level == 1.0
-    assert generous.plan(Budget(1.0, "idle"), concept).keeps_everything
+    assert thrifty.plan(Budget(0.2, "shedding"), groups).level == 1.0
+    assert thrifty.plan(Budget(1.0, "idle"), groups).level == 1.0
+    assert generous.plan(Budget(1.0, "idle"), groups).keeps_everything
 
 
 def test_needs_are_those_of_the_textbook() -> None:
@@ -159,11 +160,11 @@ def test_an_accuracy_must_make_sense(given: dict[str, Any], says: str) -> None:
 def test_a_thrifty_policy_with_little_time_keeps_what_fits() -> None:
     """Its controller thinks in the rows that are needed (500 here), not in those that come."""
     policy = hg.ConceptDriven("route", accuracy=WISH, thrifty=True)
-    concept = _concept(policy, np.full(10, 1000))
-    plan = policy.plan(Budget(0.5, "shedding", rows=250.0), concept)
+    groups = _concept(policy, np.full(10, 1000))
+    plan = policy.plan(Budget(0.5, "shedding", rows=250.0), groups)
     assert plan.level == pytest.approx(0.5, rel=0.05)
-    assert policy.would_keep(plan, concept) == pytest.approx(0.025, rel=0.05)
+    assert policy.would_keep(plan, groups) == pytest.approx(0.025, rel=0.05)
 
 
 def test_nothing_fits_at_all() -> None:
-    assert hg.ConceptDriven("route").plan(Budget(0.0, "shedding"), Concept()).keeps_nothing
+    assert hg.ConceptDriven("route").plan(Budget(0.0, "shedding"), GroupStats()).keeps_nothing

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headgate import Budget, Concept, LoadSample, Policy
+from headgate import Budget, GroupStats, LoadSample, Policy
 from headgate.control import Controller, ControllerConfig
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.errors import OwnedElsewhere
@@ -89,8 +89,8 @@ class Moody(Policy):
     def grouping(self) -> Grouping:
         return Grouping()
 
-    def plan(self, budget: Budget, concept: Concept) -> Plan:
-        if concept.total:
+    def plan(self, budget: Budget, groups: GroupStats) -> Plan:
+        if groups.total:
             raise KeyError("route")
         return Plan(budget.keep)
 
@@ -157,7 +157,7 @@ class Shy(Policy):
     def grouping(self) -> Grouping:
         return Grouping()
 
-    def plan(self, budget: Budget, concept: Concept) -> Plan:
+    def plan(self, budget: Budget, groups: GroupStats) -> Plan:
         if budget.keep < 1.0:
             raise ValueError("no idea whom to shed")
         return Plan(budget.keep)

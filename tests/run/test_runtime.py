@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from headgate import Budget, Concept, FixedRate, GroupRates, LoadSample, Policy, Uniform, ValueClasses
+from headgate import Budget, FixedRate, GroupRates, GroupStats, LoadSample, Policy, Uniform, ValueClasses
 from headgate.core.load import ReadLimit
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.core.witness import Witness
 from headgate.run.gate_report import BatchReport
-from headgate.run.gate_run import GateRun, GateSpec
+from headgate.run.gate_run import GateRun
+from headgate.run.gate_spec import GateSpec
 from headgate.settings import GateSettings
 from headgate.store.ledger.records import Ledger, Record
 from headgate.store.plans import PinnedPlan, PlanStore
@@ -98,7 +99,7 @@ def test_what_would_be_shed_is_summed_up_by_class(control: Path) -> None:
     record = job.step(1000, counts={1: 100})
     assert record is not None
     assert record.would_shed == 600  # 100 of 100, and 300 of 900
-    assert record.groups == {"1": 100}
+    assert record.found.groups == {"1": 100}
 
 
 def test_a_live_change_holds_from_the_next_batch_on(control: Path) -> None:
@@ -351,7 +352,7 @@ def test_what_a_policy_would_never_keep_is_no_load(control: Path) -> None:
         report = BatchReport(query="q", sample=sample)
         job.run.handle(report)
         job.clock.sleep(1.0)
-    assert job.current == policy.plan(Budget(1.0, "idle"), Concept())
+    assert job.current == policy.plan(Budget(1.0, "idle"), GroupStats())
 
 
 def test_the_snapshot_on_disk_is_the_controllers(control: Path) -> None:
@@ -387,13 +388,13 @@ def test_a_count_that_the_source_contradicts_is_doubtful_and_teaches_nothing(con
     before = job.steps(10)[-1]
     plan, learned = job.current, (job.store.folder / "controller.json").read_text()
     record = _count(job, 1, 1, witness=Witness(handed_out=50_001, rereads=True))
-    assert "handed out 50,001" in record.doubt
-    assert record.handed_out == 50_001
+    assert "handed out 50,001" in record.evidence.doubt
+    assert record.evidence.handed_out == 50_001
     assert job.current == plan
     assert (job.store.folder / "controller.json").read_text() == learned
     assert record.state == before.state
     true = _count(job, 50_000, before.kept, witness=Witness(handed_out=50_000))
-    assert (true.doubt, true.witness) == ("", "rows")
+    assert (true.evidence.doubt, true.evidence.witness) == ("", "rows")
     assert (job.store.folder / "controller.json").read_text() != learned
 
 
@@ -401,9 +402,9 @@ def test_a_replay_that_keeps_other_rows_says_so(control: Path) -> None:
     job = Job(control, GateSettings(rate=0.5))
     for batch, fingerprint in enumerate("abc"):
         assert job.batch == batch
-        assert _count(job, 100, 50, fingerprint=fingerprint).doubt == ""
+        assert _count(job, 100, 50, fingerprint=fingerprint).evidence.doubt == ""
     job.restart()
     job.batch = 1
-    assert _count(job, 100, 50, fingerprint="b").doubt == ""
-    assert "kept other rows" in _count(job, 100, 50, fingerprint="x").doubt
-    assert _count(job, 100, 50, fingerprint="d").doubt == "", "a batch that is new"
+    assert _count(job, 100, 50, fingerprint="b").evidence.doubt == ""
+    assert "kept other rows" in _count(job, 100, 50, fingerprint="x").evidence.doubt
+    assert _count(job, 100, 50, fingerprint="d").evidence.doubt == "", "a batch that is new"

@@ -9,7 +9,7 @@ import pytest
 
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.store.ledger.audit import Audit, audit
-from headgate.store.ledger.records import Ledger, Record
+from headgate.store.ledger.records import Evidence, Ledger, Record
 from headgate.store.plans import PinnedPlan, PlanStore
 
 PLAN = Plan(0.4)
@@ -152,11 +152,13 @@ def test_numbers_without_rows_are_not_missed(control: Path) -> None:
 
 
 def test_a_doubtful_batch_is_not_balanced_until_it_is_repaired(books: Path) -> None:
-    write(books, 10, arrived=7, kept=5, shed=2, doubt="the source handed out 2,000 rows")
+    write(
+        books, 10, arrived=7, kept=5, shed=2, evidence=Evidence(doubt="the source handed out 2,000 rows")
+    )
     found = only(books)
     assert (found.doubtful, found.verdict) == ([10], "doubtful")
     assert not found.balanced
-    write(books, 10, repaired=True)
+    write(books, 10, evidence=Evidence(repaired=True))
     found = only(books)
     assert (found.doubtful, found.contradicted, found.repaired) == ([], [], [10])
     assert found.complete
@@ -164,9 +166,9 @@ def test_a_doubtful_batch_is_not_balanced_until_it_is_repaired(books: Path) -> N
 
 
 def test_a_replay_that_kept_other_rows_is_a_contradiction(books: Path) -> None:
-    write(books, 3, fingerprint="a")
+    write(books, 3, evidence=Evidence("a"))
     assert only(books).complete, "0.1.0 wrote no fingerprints"
-    write(books, 3, fingerprint="a")
+    write(books, 3, evidence=Evidence("a"))
     assert only(books).complete
-    write(books, 3, fingerprint="b")
+    write(books, 3, evidence=Evidence("b"))
     assert only(books).contradicted == [3]

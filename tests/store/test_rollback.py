@@ -10,7 +10,8 @@ from headgate.core.load import LoadSample
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.policies import Uniform
 from headgate.run.gate_report import BatchReport
-from headgate.run.gate_run import GateRun, GateSpec
+from headgate.run.gate_run import GateRun
+from headgate.run.gate_spec import GateSpec
 from headgate.settings import GateSettings
 from headgate.store.ledger.records import Ledger, Record
 from headgate.store.ledger.segments import SEGMENT

@@ -26,7 +26,7 @@ from headgate.store.folder import (
 )
 from headgate.store.gate_call import GateCall
 from headgate.store.lease import BEAT_S, GONE_S, this_process
-from headgate.store.ledger.records import Ledger, Record, gates_in, queries_of
+from headgate.store.ledger.records import Evidence, Findings, Ledger, Record, gates_in, queries_of
 from headgate.store.plans import PLAN_WAIT_S, PinnedPlan, PlanStore
 from headgate.store.settings_file import SettingsFile
 from headgate.testing.clock import ManualClock
@@ -247,13 +247,26 @@ def test_records_come_back_as_they_were_written(control: Path) -> None:
     ledger = Ledger(control, "g", "q")
     record = _record(
         3, delay_s=1.5, backlog=7, parts_ms={"addBatch": 9}, offsets=[{"endOffset": {"t": {"0": 5}}}],
-        groups={"1": 10}, why="because", state="shedding", started_at=1.5, duration_s=0.7,
+        found=Findings({"1": 10}), why="because", state="shedding", started_at=1.5, duration_s=0.7,
     )  # fmt: skip
     ledger.append(record)
     assert ledger.records() == {3: record}
     assert ledger.records()[3].plan.labels == {9: "high"}
     assert gates_in(control) == ["g"]
     assert queries_of(control, "g") == ["q"]
+
+
+def test_a_record_of_an_earlier_version_is_read_into_its_parts(control: Path) -> None:
+    """All fields lay flat in 0.1.0, and still do: what each mechanism owns is told by name."""
+    value = _record(3).to_json()
+    value |= {"groups": {"1": 10}, "measures": {"floor": 0.5}, "windows": [[0.0, 1.0]]}
+    value |= {"fingerprint": "f", "witness": "rows", "doubt": "", "handed_out": 9, "repaired": True}
+    record = Record.from_json({**value, "of a later version": 1})
+    assert record.found == Findings({"1": 10}, {"floor": 0.5}, [[0.0, 1.0]])
+    assert record.evidence == Evidence("f", "rows", "", 9, True)
+    assert not {"found", "evidence"} & record.to_json().keys()
+    older = {k: v for k, v in value.items() if k not in ("fingerprint", "witness", "windows")}
+    assert Record.from_json(older).evidence.fingerprint == ""
 
 
 def test_an_unused_folder_has_no_gates_and_an_empty_ledger(control: Path) -> None:

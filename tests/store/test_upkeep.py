@@ -18,7 +18,8 @@ from headgate.core.plan import KEEP_ALL, Plan
 from headgate.errors import BadArgument
 from headgate.policies import Uniform
 from headgate.run.gate_report import BatchReport
-from headgate.run.gate_run import GateRun, GateSpec
+from headgate.run.gate_run import GateRun
+from headgate.run.gate_spec import GateSpec
 from headgate.settings import GateSettings
 from headgate.store import upkeep as upkeep_module
 from headgate.store.ledger.records import Ledger, Record, queries_of

@@ -11,10 +11,10 @@ import pytest
 
 from headgate import (
     Budget,
-    Concept,
     Controller,
     FixedRate,
     GroupRates,
+    GroupStats,
     HoldDelay,
     HoldDuration,
     LoadSample,
@@ -128,17 +128,17 @@ def test_a_broken_controller_fails_the_check_for_its_fault(fault: str, check: An
 
 
 class TooMuch(Policy):
-    def plan(self, budget: Budget, concept: Concept) -> Plan:
+    def plan(self, budget: Budget, groups: GroupStats) -> Plan:
         return Plan(min(1.0, budget.keep + 0.01))
 
 
 class ShedsAlways(Policy):
-    def plan(self, budget: Budget, concept: Concept) -> Plan:
+    def plan(self, budget: Budget, groups: GroupStats) -> Plan:
         return Plan(0.9 * budget.keep)
 
 
 class Contrary(Policy):
-    def plan(self, budget: Budget, concept: Concept) -> Plan:
+    def plan(self, budget: Budget, groups: GroupStats) -> Plan:
         return Plan(1.0 if budget.keep == 1.0 else min(budget.keep, 0.4 * (1 - budget.keep)))
 
 
@@ -146,13 +146,13 @@ class Remembers(Policy):
     def __init__(self) -> None:
         self.calls = 0
 
-    def plan(self, budget: Budget, concept: Concept) -> Plan:
+    def plan(self, budget: Budget, groups: GroupStats) -> Plan:
         self.calls += 1
         return Plan(budget.keep if budget.keep == 1.0 else budget.keep / self.calls)
 
 
 class ListsTheWorld(Policy):
-    def plan(self, budget: Budget, concept: Concept) -> Plan:
+    def plan(self, budget: Budget, groups: GroupStats) -> Plan:
         return Plan(budget.keep, dict.fromkeys(range(100), budget.keep))
 
 
@@ -160,7 +160,7 @@ class StaysAtHome(Policy):
     def __init__(self) -> None:
         self.rate = lambda keep: keep  # does not pickle
 
-    def plan(self, budget: Budget, concept: Concept) -> Plan:
+    def plan(self, budget: Budget, groups: GroupStats) -> Plan:
         return Plan(self.rate(budget.keep))
 
 

@@ -107,7 +107,7 @@ def test_policies_see_the_groups_and_good_rows_are_kept() -> None:
     load = Workload(lambda t: 5e4, COST, trigger_s=1.0, mix={1: 0.1})
     engine = MicroBatches(load, HoldDuration(1), policy)
     engine.run(40)
-    plan = policy.plan(Budget(engine.records[-1].advice, "shedding"), engine.concept)
+    plan = policy.plan(Budget(engine.records[-1].advice, "shedding"), engine.groups)
     assert plan.rate_of(1) == 1.0
     assert 0.0 < plan.default < 0.2
 

@@ -40,7 +40,7 @@ _QUERY = "bench"
 class _Groups(Policy):
     """Groups by column whose rates the bench publishes itself."""
 
-    def plan(self, budget: Any, concept: Any) -> Plan:
+    def plan(self, budget: Any, groups: Any) -> Plan:
         """Not asked for: the bench writes the plans."""
         raise AssertionError("the bench publishes its own plans")
 

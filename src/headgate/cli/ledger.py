@@ -90,17 +90,19 @@ def _then(record: Record) -> str:
     notes = []
     if not record.balanced:
         notes.append("[bold red](does not add up)[/]")
-    if record.doubt:
+    if record.evidence.doubt:
         notes.append("[yellow](doubtful)[/]")
-    if record.repaired:
+    if record.evidence.repaired:
         notes.append("(repaired)")
     if record.origin.startswith(("fail", "lost")):
         notes.append(f"[yellow]({record.origin})[/]")
-    if record.kind == "guard" and record.groups:
-        notes.append("(" + ", ".join(f"{name} {rows:,}" for name, rows in record.groups.items()) + ")")
+    if record.kind == "guard" and record.found.groups:
+        notes.append(
+            "(" + ", ".join(f"{name} {rows:,}" for name, rows in record.found.groups.items()) + ")"
+        )
     if record.kind == "join":
-        share, error = record.measures["completeness"], record.measures["completeness_error"]
-        notes.append(f"({record.measures['pairs']:,.0f} pairs, {share:.1%} ± {error:.1%} of all)")
+        share, error = record.found.measures["completeness"], record.found.measures["completeness_error"]
+        notes.append(f"({record.found.measures['pairs']:,.0f} pairs, {share:.1%} ± {error:.1%} of all)")
     if record.mode == "monitor":
         notes.append(f"(would shed {record.would_shed:,})")
     return " ".join([record.state, *notes])

@@ -1,11 +1,12 @@
-"""What a gate measures of a batch (`LoadSample`), and what is known of its groups (`Concept`)."""
+"""What a gate measures of a batch (`LoadSample`), and how much of the next one fits (`Budget`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-__all__ = ["Budget", "Concept", "LoadSample", "ReadLimit"]
+from headgate.core.plan import Plan
+
+__all__ = ["Budget", "LoadSample", "ReadLimit"]
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,12 @@ class LoadSample:
     backlog: int | None = None
     #: The streaming query that ran the batch; several gates may be in one.
     stream: str = ""
-    #: Task time of the whole batch over all cores, and the trigger's interval; None where Spark does
-    #: not say, or nobody asked.
-    work_s: float | None = None
+    #: The trigger's interval; None where the stream triggers as fast as it can, or nobody can tell.
     interval_s: float | None = None
+    #: The plan that the batch was pinned to and met; None where that cannot be known.
+    met: Plan | None = None
+    #: Task time of the whole batch over all cores; None where Spark does not say, or nobody asked.
+    work_s: float | None = None
     #: At a site: the SIC that arrived (of derived rows) and the SIC of the kept rows.
     sic_arrived: float = 0.0
     sic_kept: float = 0.0
@@ -67,27 +70,3 @@ class Budget:
     rows: float | None = None
     #: At a site: what each of the next batch's rows is worth (SIC).
     sic: float | None = None
-
-
-@dataclass(frozen=True)
-class Concept:
-    """What is known of the groups in front of the gate: a policy's other input."""
-
-    #: Rows of the last batch by group key; the rest of the batch is in no listed group.
-    counts: Mapping[int, int] = field(default_factory=dict)
-    total: int = 0
-    #: Keys of groups that were named by people, by label.
-    keys: Mapping[str, int] = field(default_factory=dict)
-    #: Where rows are drawn by the concept of their own batch: the last batch's strata, the rows that
-    #: each level of the rule's grid would have kept, and their mean standard deviation.
-    cells: int = 0
-    curve: tuple[float, ...] = ()
-    deviation: float = 0.0
-    #: How far event time went in a batch, in microseconds; None while that is unknown.
-    span_us: int | None = None
-    #: In front of a join: the groups that the other stream has had lately; None while that is unknown.
-    present: str | None = None
-
-    def share(self, key: int) -> float:
-        """The share of the last batch's rows that is in this group."""
-        return self.counts.get(key, 0) / self.total if self.total > 0 else 0.0

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from headgate.core.plan_parts import DrawLevel, WorkLimit
 from headgate.errors import BadArgument, SnapshotError
 
 __all__ = ["KEEP_ALL", "SCALE", "Plan", "threshold"]
@@ -38,6 +39,7 @@ class Plan:
 
     Group keys are 64-bit integers (a class number, or a hash of the grouping columns), so that the
     plan stays small and any policy's groups fit. Labels are for people and never decide anything.
+    What a mechanism needs besides rates is a value of its own: `draw`, `work`, `sic`.
 
     >>> Plan(0.5, {7: 1.0}).rate_of(7), Plan(0.5, {7: 1.0}).rate_of(8)
     (1.0, 0.5)
@@ -46,20 +48,10 @@ class Plan:
     default: float
     exceptions: Mapping[int, float] = field(default_factory=dict)
     labels: Mapping[int, str] = field(default_factory=dict, compare=False)
-    #: Where rows are drawn by the concept of their own batch (`headgate.policies.by_group.level`): the
-    #: level of the allocation and its reference; None while no batch has shown what a level keeps.
-    level: float | None = None
-    reference: float = 1.0
-    #: The allocation that the level is one of; to another rule it says nothing.
-    rule: str = ""
-    #: How far event time goes in a batch, in microseconds, as far as that is known.
-    span_us: int | None = None
-    #: In front of a join: the groups that the other stream has had lately (`KeyFilter` as text).
-    present: str | None = None
-    #: For a join: the units of work that each of its places may do in the batch, a comparison being
-    #: one, and what a result counts; None where it may do all of it, or the share `default`.
-    work: float | None = None
-    result_units: float = 0.0
+    #: Where rows are drawn by the groups of their own batch: how many of each group.
+    draw: DrawLevel | None = None
+    #: For a join: what it may compare. None where it may compare everything, or the share `default`.
+    work: WorkLimit | None = None
     #: At a site: what each kept row is worth, its source information content (SIC); None elsewhere.
     sic: float | None = None
 
@@ -71,12 +63,13 @@ class Plan:
                 raise BadArgument(f"keep rate {rate!r} of group {key} is outside [0, 1]")
             if not -(1 << 63) <= key < 1 << 63:
                 raise BadArgument(f"group key {key} does not fit in 64 bits")
-        if self.level is not None and not 0.0 < self.level < float("inf"):
-            raise BadArgument(f"level {self.level!r} is not a positive number")
-        if self.work is not None and not 0.0 <= self.work < float("inf"):
-            raise BadArgument(f"work {self.work!r} is not a number of units, 0 or more")
         if self.sic is not None and not 0.0 <= self.sic < float("inf"):
             raise BadArgument(f"SIC {self.sic!r} of a row is not a finite number, 0 or more")
+
+    @property
+    def level(self) -> float | None:
+        """The level at which rows are drawn; None where no level is known, or none are drawn."""
+        return None if self.draw is None else self.draw.level
 
     @property
     def keeps_everything(self) -> bool:
@@ -108,30 +101,24 @@ class Plan:
         """Twelve hexadecimal digits that name what this plan keeps (labels do not count)."""
         default, exceptions = self.thresholds()
         parts: list[Any] = [default, sorted(exceptions.items())]
-        if self.level is not None or self.present is not None:
-            parts += [self.level, self.reference, self.rule, self.span_us, self.present]
-        if self.work is not None:
-            parts += [self.work, self.result_units]
+        for part in (self.draw, self.work):
+            parts += [] if part is None else part.decides()
         text = json.dumps(parts, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def to_json(self) -> dict[str, Any]:
-        """A versioned value for JSON; `from_json` gives an equal plan back."""
+        """A versioned value for JSON; `from_json` gives an equal plan back.
+
+        The parts' fields lie flat beside the rates, as 0.1.0 wrote them.
+        """
         groups = [
             [key, rate, self.labels[key]] if key in self.labels else [key, rate]
             for key, rate in sorted(self.exceptions.items())
         ]
         value = {"v": _VERSION, "default": self.default, "exceptions": groups}
-        if self.level is not None:
-            value |= {"level": self.level, "reference": self.reference, "rule": self.rule}
-            value |= {} if self.span_us is None else {"span_us": self.span_us}
-        if self.present is not None:
-            value["present"] = self.present
-        if self.work is not None:
-            value |= {"work": self.work, "result_units": self.result_units}
-        if self.sic is not None:
-            value["sic"] = self.sic
-        return value
+        for part in (self.draw, self.work):
+            value |= {} if part is None else part.to_json()
+        return value if self.sic is None else {**value, "sic": self.sic}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Plan:
@@ -148,13 +135,8 @@ class Plan:
                 default=float(value["default"]),
                 exceptions={int(g[0]): float(g[1]) for g in groups},
                 labels={int(g[0]): str(g[2]) for g in groups if len(g) > 2},
-                level=None if value.get("level") is None else float(value["level"]),
-                reference=float(value.get("reference", 1.0)),
-                rule=str(value.get("rule", "")),
-                span_us=value.get("span_us"),
-                present=value.get("present"),
-                work=None if value.get("work") is None else float(value["work"]),
-                result_units=float(value.get("result_units", 0.0)),
+                draw=DrawLevel.from_json(value),
+                work=WorkLimit.from_json(value),
                 sic=None if value.get("sic") is None else float(value["sic"]),
             )
         except (KeyError, IndexError, TypeError) as error:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import NoReturn, Self
 
-from headgate.core.load import Budget, Concept
+from headgate.core.groups import GroupStats
+from headgate.core.load import Budget
 from headgate.core.plan import Plan
 from headgate.errors import BadArgument
 from headgate.policies.drawing import Drawing
@@ -69,7 +70,7 @@ class Policy(ABC):
         )
 
     @abstractmethod
-    def plan(self, budget: Budget, concept: Concept) -> Plan:
+    def plan(self, budget: Budget, groups: GroupStats) -> Plan:
         """The plan that keeps about ``budget.keep`` of the rows, those worth most first."""
 
     @property
@@ -101,11 +102,11 @@ class Policy(ABC):
         """The policy where nobody says how much to keep, if it knows how much is enough; else None."""
         return None
 
-    def would_keep(self, plan: Plan, concept: Concept) -> float | None:
-        """The share of the concept's rows that a plan keeps, where its rates do not tell; else None."""
+    def would_keep(self, plan: Plan, groups: GroupStats) -> float | None:
+        """The share of the groups' rows that a plan keeps, where its rates do not tell; else None."""
         return None
 
-    def remark(self, plan: Plan, concept: Concept) -> str:
+    def remark(self, plan: Plan, groups: GroupStats) -> str:
         """What people should know of a batch that met this plan; by default nothing."""
         return ""
 

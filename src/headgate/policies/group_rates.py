@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headgate.core.load import Budget, Concept
+from headgate.core.groups import GroupStats
+from headgate.core.load import Budget
 from headgate.core.plan import Plan
 from headgate.errors import BadArgument
 from headgate.policies.contract import Grouping, Policy
@@ -14,7 +15,7 @@ __all__ = ["GroupRates", "label"]
 
 
 def label(values: tuple[object, ...]) -> str:
-    """How a group is shown to people and found in a `Concept`."""
+    """How a group is shown to people and found in a `GroupStats`."""
     return " | ".join("null" if v is None else str(v) for v in values)
 
 
@@ -26,7 +27,7 @@ class GroupRates(Policy):
     overload, everything else. Several columns: give tuples.
 
     >>> policy = GroupRates("level", {"DEBUG": 0.01})
-    >>> policy.plan(Budget(0.5, "shedding"), Concept(keys={"DEBUG": 9})).rate_of(9)
+    >>> policy.plan(Budget(0.5, "shedding"), GroupStats(keys={"DEBUG": 9})).rate_of(9)
     0.005
     """
 
@@ -59,13 +60,13 @@ class GroupRates(Policy):
         """Groups by the values of the columns."""
         return Grouping(columns=self._columns, named=tuple(self._values(g) for g in self.rates))
 
-    def plan(self, budget: Budget, concept: Concept) -> Plan:
+    def plan(self, budget: Budget, groups: GroupStats) -> Plan:
         """Each named group at its rate, all in proportion to the budget."""
         exceptions: dict[int, float] = {}
         labels: dict[int, str] = {}
         for group, rate in self.rates.items():
             name = label(self._values(group))
-            if name in concept.keys:
-                exceptions[concept.keys[name]] = rate * budget.keep
-                labels[concept.keys[name]] = name
+            if name in groups.keys:
+                exceptions[groups.keys[name]] = rate * budget.keep
+                labels[groups.keys[name]] = name
         return Plan(self.default * budget.keep, exceptions, labels)

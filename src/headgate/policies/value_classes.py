@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headgate.core.load import Budget, Concept
+from headgate.core.groups import GroupStats
+from headgate.core.load import Budget
 from headgate.core.plan import Plan
 from headgate.errors import BadArgument
 from headgate.policies.contract import Grouping, Policy
@@ -21,7 +22,7 @@ class ValueClasses(Policy):
     class itself do its own rows yield, and by then no other row is kept.
 
     >>> policy = ValueClasses(("priority = 'high'",))
-    >>> policy.plan(Budget(0.4, "shedding"), Concept(counts={1: 10}, total=100)).rate_of(1)
+    >>> policy.plan(Budget(0.4, "shedding"), GroupStats(counts={1: 10}, total=100)).rate_of(1)
     1.0
     """
 
@@ -39,20 +40,20 @@ class ValueClasses(Policy):
         """One group for each class, numbered from 1; 0 is everything else."""
         return Grouping(classes=self.classes)
 
-    def plan(self, budget: Budget, concept: Concept) -> Plan:
+    def plan(self, budget: Budget, groups: GroupStats) -> Plan:
         """Fill the budget from the most valuable class down; in rows, so that nothing is rounded."""
         numbers = range(1, len(self.classes) + 1)
         labels = dict(enumerate(self.classes, start=1))
-        if budget.keep >= 1.0 or concept.total <= 0:
+        if budget.keep >= 1.0 or groups.total <= 0:
             return Plan(min(1.0, budget.keep), dict.fromkeys(numbers, 1.0), labels)
-        left = budget.keep * concept.total
-        rest = concept.total
+        left = budget.keep * groups.total
+        rest = groups.total
         rates: dict[int, float] = {}
         for number in numbers:
-            rows = concept.counts.get(number, 0)
+            rows = groups.counts.get(number, 0)
             rates[number] = 1.0 if rows <= left else left / rows
             left = max(0.0, left - rows)
             rest -= rows
         # Where no other row was seen, what is left over is for those that may come.
-        default = min(1.0, left / (rest if rest > 0 else concept.total))
+        default = min(1.0, left / (rest if rest > 0 else groups.total))
         return Plan(default, rates, labels)

@@ -2,72 +2,30 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-from headgate.control import Controller, ControllerConfig
-from headgate.core.event_time import EventTime
-from headgate.core.load import Budget, Concept, LoadSample, ReadLimit
-from headgate.core.partners import Partners
+from headgate.control import Controller
+from headgate.core.groups import GroupStats
+from headgate.core.load import Budget, LoadSample
 from headgate.core.plan import KEEP_ALL, Plan
-from headgate.core.witness import UNKNOWN, cross_examine
+from headgate.core.witness import cross_examine
 from headgate.errors import HeadgateError
-from headgate.policies import Policy
 from headgate.run.faults import Faults
 from headgate.run.gate_report import BatchReport
+from headgate.run.gate_spec import GateSpec
+from headgate.run.groups_seen import GroupsSeen
 from headgate.run.run import BookedRun
-from headgate.run.spec import Spec
 from headgate.settings import GateSettings
-from headgate.store.ledger.records import Record
+from headgate.store.ledger.records import Evidence, Findings, Record
+from headgate.store.plans import PinnedPlan
 
-__all__ = ["GateRun", "GateSpec"]
+__all__ = ["GateRun"]
 
 log = logging.getLogger("headgate")
-
-_NUMBERS = itertools.count(1)
-
-
-@dataclass(frozen=True)
-class GateSpec(Spec):
-    """What a gate's call fixed for good: its place, its policy, its code's settings."""
-
-    settings: GateSettings
-    policy: Policy
-    #: A person's own controller; None for the one that the settings ask for.
-    controller: ControllerConfig | None = None
-    #: Keep rate of the first batch of a query that has no history.
-    start: float = 1.0
-    #: The digest of the gate's shape: which columns and seed decide, besides the plan.
-    shape: str = ""
-    #: Keys of the groups that the policy names, by label.
-    keys: Mapping[str, int] = field(default_factory=dict)
-    #: What the sources in front of it hand out at most in a batch; None where that cannot be read.
-    limit: ReadLimit | None = None
-    #: How the rows that arrive relate to those that the source hands out (`headgate.core.witness`).
-    relation: str = UNKNOWN
-    #: Limits in front of the gate.
-    limits: int = 0
-    #: The plan of a query's first batch.
-    opening: Plan = field(default=KEEP_ALL, compare=False)
-    #: Every gate has one: two of a name may be made before either runs.
-    number: int = field(default_factory=lambda: next(_NUMBERS), compare=False, kw_only=True)
-
-    def made_of(self) -> tuple[object, ...]:
-        """Its folder, its settings, its policy and its shape."""
-        return self.control, self.settings, self.policy, self.shape
-
-    def complete(self, report: BatchReport, reports: Mapping[str, Any]) -> BatchReport:
-        """The report with what the gate of the other stream says, in front of a join."""
-        other = reports.get(self.policy.meets or "")
-        return replace(report, met=other.present) if isinstance(other, BatchReport) else report
-
-    def open(self, query: str) -> GateRun:
-        """The gate at work in a query."""
-        return GateRun(self, query)
 
 
 class GateRun(BookedRun):
@@ -82,17 +40,17 @@ class GateRun(BookedRun):
         self._faults = Faults(str(self))
         learned = self._load_learned()
         self._controller = self._build(learned["controller"])
-        self._concept = self._concept_from(learned["concept"])
+        self._groups = GroupsSeen(spec.policy, spec.keys, learned["concept"], str(self))
         self._budget = self._controller.opening(clock())
         if not self._warm:
             self._budget = replace(self._budget, keep=min(spec.start, self._budget.keep))
-        self._time = EventTime()
-        self._partners = Partners(spec.policy.within_s)
         self._opened = False
         #: Batches that run again are the first that a run reports.
         self._may_be_replay = True
-        #: Who confirms the counts of the batch that is taken up, and what speaks against them.
+        #: Of the batch that is taken up: who confirms its counts and what speaks against them, and what
+        #: its rows met.
         self._witnessed = ("", "")
+        self._met = PinnedPlan(KEEP_ALL, "start")
         self.publish()
 
     def begin(self) -> float:
@@ -122,42 +80,7 @@ class GateRun(BookedRun):
 
     def remember(self, report: BatchReport) -> None:
         """What the controller learned, and the groups' shares."""
-        concept = {
-            "classes": list(self.spec.policy.grouping.classes),
-            "counts": list(self._concept.counts.items()),
-            "total": self._concept.total,
-            "cells": self._concept.cells,
-            "curve": list(self._concept.curve),
-            "deviation": self._concept.deviation,
-            "rule": self._rule,
-        }
-        learned = {"controller": self._controller.snapshot(), "concept": concept}
-        self.save_learned(learned)
-
-    def _concept_from(self, value: Any) -> Concept:
-        """The shares of the classes before a restart, if the code still has the same classes."""
-        fresh = Concept(keys=self.spec.keys)
-        try:
-            if value is None or tuple(value["classes"]) != self.spec.policy.grouping.classes:
-                return fresh
-            counts = {int(key): int(rows) for key, rows in value["counts"]}
-            found = replace(fresh, counts=counts, total=int(value["total"]))
-            if value.get("rule") != self._rule:
-                return found
-            return replace(
-                found,
-                cells=int(value.get("cells", 0)),
-                curve=tuple(float(v) for v in value.get("curve", ())),
-                deviation=float(value.get("deviation", 0.0)),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            log.warning("%s: the classes' shares cannot be read (%s)", self, error)
-            return fresh
-
-    @property
-    def _rule(self) -> str:
-        """What a curve belongs to: another policy's says nothing."""
-        return repr(self.spec.policy)
+        self.save_learned({"controller": self._controller.snapshot(), "concept": self._groups.to_json()})
 
     def refresh(self) -> None:
         """Take up settings that people changed; called between batches too."""
@@ -196,7 +119,7 @@ class GateRun(BookedRun):
         """The plan for the next batch under the settings that hold."""
         if self.settings.mode != "shed":
             return self._worth(KEEP_ALL)
-        return self._worth(self.spec.policy.plan(self._budget, self._concept))
+        return self._worth(self.spec.policy.plan(self._budget, self._groups.stats))
 
     def _worth(self, plan: Plan) -> Plan:
         """The plan with what a row is worth, where a site says so."""
@@ -238,6 +161,7 @@ class GateRun(BookedRun):
     def take_up(self, report: BatchReport) -> Record:
         """One batch is over: decide, publish, record."""
         self._faults.begin()
+        self._met = self._plan_of(report)
         return super().take_up(report)
 
     def learn(self, report: BatchReport) -> None:
@@ -259,11 +183,7 @@ class GateRun(BookedRun):
     def _learn(self, report: BatchReport) -> None:
         """Let the batch change what is known of the groups, and of how much fits."""
         sample = report.sample
-        if sample.arrived > 0:
-            self._concept = report.concept(self.spec.keys)
-        self._partners.add(report.latest_us, report.met)
-        self._time.add(report.latest_us)
-        self._concept = replace(self._concept, present=self._partners.text(), span_us=self._time.span_us)
+        self._groups.add(report)
         state = self._budget.state
         budget = self._controller.decide(self._demand(report))
         # An empty first batch says nothing: the opening budget is for the first rows.
@@ -294,13 +214,14 @@ class GateRun(BookedRun):
             log.warning("%s: what batch %d kept before cannot be read (%s)", self, batch, error)
             before = None
         self._may_be_replay = before is not None
-        if before is None or before.doubt or not (before.fingerprint and report.fingerprint):
+        if before is None or before.evidence.doubt:
             return ""
-        if before.fingerprint == report.fingerprint:
+        then, now = before.evidence.fingerprint, report.fingerprint
+        if not (then and now) or then == now:
             return ""
         return (
             f"the batch ran again and kept other rows than before ({before.kept:,} with the fingerprint "
-            f"{before.fingerprint}, now {report.sample.kept:,} with {report.fingerprint})"
+            f"{then}, now {report.sample.kept:,} with {now})"
         )
 
     def _demand(self, report: BatchReport) -> LoadSample:
@@ -308,11 +229,11 @@ class GateRun(BookedRun):
 
         A policy with maxima of its own sheds at any budget; what it would never keep is no load.
         """
-        sample = report.sample
-        whole = self.spec.policy.plan(Budget(1.0, "idle"), self._concept)
+        sample = replace(report.sample, met=self._met.plan)
+        whole = self.spec.policy.plan(Budget(1.0, "idle"), self._groups.stats)
         if whole.keeps_everything or whole.default <= 0.0:
             return sample
-        met = min(1.0, self._plan_of(report)[0].default / whole.default)
+        met = min(1.0, self._met.plan.default / whole.default)
         wanted = round(sample.kept / met) if met > 0.0 else sample.arrived
         return replace(sample, arrived=max(sample.kept, min(sample.arrived, wanted)))
 
@@ -326,79 +247,80 @@ class GateRun(BookedRun):
         """What came, what was kept, under which plan, and why."""
         self._faults.end()
         sample, (confirmed_by, doubt) = report.sample, self._witnessed
-        plan, origin, shape = self._plan_of(report)
+        met = self._met
         remark, would_shed = self._faults.said, 0
         if not self._faults.now:
             try:
-                remark, would_shed = self.spec.policy.remark(plan, self._concept), self._would_shed()
+                remark = self.spec.policy.remark(met.plan, self._groups.stats)
+                would_shed = self._would_shed()
             except Exception as error:
                 self._note_fault(error)
                 remark = self._faults.said
         return self.booked(
             report,
             shed=sample.arrived - sample.kept,
-            plan=plan,
-            shape=shape or self.spec.shape,
-            origin=origin,
+            plan=met.plan,
+            shape=met.shape or self.spec.shape,
+            origin=met.origin,
             mode=self.settings.mode,
             would_shed=would_shed,
             state="fault" if self._faults.now else self._budget.state,
-            why="; ".join(filter(None, (remark, self._note_of(sample.batch_id), self._budget.why))),
-            groups=self._groups(report),
-            measures=_measures(report, plan),
-            fingerprint=report.fingerprint,
-            handed_out=None if report.witness is None else report.witness.handed_out,
-            witness=confirmed_by,
-            doubt=doubt,
+            why="; ".join(filter(None, (remark, met.note, self._budget.why))),
+            found=Findings(self._group_counts(report), _measures(report, met.plan)),
+            evidence=Evidence(
+                fingerprint=report.fingerprint,
+                witness=confirmed_by,
+                doubt=doubt,
+                handed_out=None if report.witness is None else report.witness.handed_out,
+            ),
         )
-
-    def _note_of(self, batch: int) -> str:
-        """What the batch's pin says besides its plan."""
-        pinned = self.pinned(batch)
-        return "" if pinned is None else pinned.note
 
     def _would_shed(self) -> int:
         """In monitor mode: the rows that the plan would have shed."""
         if self.settings.mode != "monitor":
             return 0
-        advice = self.spec.policy.plan(self._budget, self._concept)
-        share = self.spec.policy.would_keep(advice, self._concept)
+        advice = self.spec.policy.plan(self._budget, self._groups.stats)
+        share = self.spec.policy.would_keep(advice, self._groups.stats)
         if share is not None:
-            return round((1.0 - share) * self._concept.total)
-        return _expected_shed(advice, self._concept)
+            return round((1.0 - share) * self._groups.stats.total)
+        return _expected_shed(advice, self._groups.stats)
 
-    def _groups(self, report: BatchReport) -> dict[str, int]:
+    def _group_counts(self, report: BatchReport) -> dict[str, int]:
         if self.spec.policy.grouping.classes:
             return {str(k): n for k, n in report.counts.items()}
-        return {f"yielded {label}": n for label, n in report.yielded_groups.items()}
+        yielded = {} if report.drawn is None else report.drawn.yielded_groups
+        return {f"yielded {label}": n for label, n in yielded.items()}
 
-    def _plan_of(self, report: BatchReport) -> tuple[Plan, str, str]:
-        """The plan that the batch was pinned to, if its rows really met that one; why; the shape."""
-        pinned, met = self.pinned(report.sample.batch_id), report.weight
+    def _plan_of(self, report: BatchReport) -> PinnedPlan:
+        """What the batch was pinned to, if its rows really met that; else what they must have met."""
+        pinned, weight = self.pinned(report.sample.batch_id), report.weight
         failed = pinned is not None and pinned.origin.startswith("fail")
-        stray = report.astray and not failed  # a pin that says so itself is what those tasks met
-        if pinned is not None and not stray and met in (None, pinned.plan.default_weight):
-            return pinned.plan, pinned.origin, pinned.shape
+        without = report.drawn is not None and report.drawn.tasks_without_plan > 0
+        stray = without and not failed  # a pin that says so itself is what those tasks met
+        if pinned is not None and not stray and weight in (None, pinned.plan.default_weight):
+            return pinned
+        note = "" if pinned is None else pinned.note
         if pinned is None and report.sample.arrived == 0:
             # No row, so no task of a drawing gate asked for one.
-            return self._store.current() or KEEP_ALL, "plan", ""
+            return PinnedPlan(self.current() or KEEP_ALL, "plan")
         # No pin: the worker could not use the folder, and failed open or closed.
         given = self.spec.settings
-        if met is None:
+        if weight is None:
             rate = given.floor if given.on_failure == "closed" else 1.0
         else:
-            rate = min(1.0, 1.0 / met)
-        return Plan(rate), "fail-open" if rate >= 1.0 else "fail-closed", ""
+            rate = min(1.0, 1.0 / weight)
+        return PinnedPlan(Plan(rate), "fail-open" if rate >= 1.0 else "fail-closed", note=note)
 
 
 def _measures(report: BatchReport, plan: Plan) -> dict[str, float]:
     """What a drawing gate says of its groups: how many, the least share they need, who went without."""
-    if not report.cells or report.sample.arrived <= 0:
+    drawn = report.drawn
+    if drawn is None or not drawn.strata.count or report.sample.arrived <= 0:
         return {}
     found = {
-        "groups": float(report.cells),
-        "floor": report.cells / report.sample.arrived,
-        "groups_yielded": float(report.yielded),
+        "groups": float(drawn.strata.count),
+        "floor": drawn.strata.count / report.sample.arrived,
+        "groups_yielded": float(drawn.yielded),
     }
     return found if plan.level is None else {**found, "level": plan.level}
 
@@ -407,8 +329,8 @@ def _target(settings: GateSettings) -> tuple[object, ...]:
     return settings.hold, settings.delay, settings.rate, settings.floor
 
 
-def _expected_shed(plan: Plan, concept: Concept) -> int:
-    listed = sum(concept.counts.values())
-    shed = (concept.total - listed) * (1.0 - plan.default)
-    shed += sum(n * (1.0 - plan.rate_of(k)) for k, n in concept.counts.items())
+def _expected_shed(plan: Plan, groups: GroupStats) -> int:
+    listed = sum(groups.counts.values())
+    shed = (groups.total - listed) * (1.0 - plan.default)
+    shed += sum(n * (1.0 - plan.rate_of(k)) for k, n in groups.counts.items())
     return round(shed)

@@ -29,3 +29,5 @@ class Report:
     spec: int = 0
     #: The name under which Spark reported what arrived.
     metric: str = ""
+    #: In front of a join: the groups that came in this batch, as a bitmap; None where nobody looked.
+    present: bytes | None = None

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from headgate.core.plan import Plan
 from headgate.errors import HeadgateError
 from headgate.settings import GateSettings
 from headgate.store.folder import read_json, write_json
@@ -151,6 +152,13 @@ class BookedRun(Run):
         """What the batch was pinned to, as far as that can be read."""
         try:
             return self._store.pinned(batch)
+        except (OSError, ValueError):
+            return None
+
+    def current(self) -> Plan | None:
+        """The plan that holds now, as far as that can be read."""
+        try:
+            return self._store.current()
         except (OSError, ValueError):
             return None
 

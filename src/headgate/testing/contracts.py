@@ -4,7 +4,7 @@
 >>> check_controller(HoldDuration("1 second"))
 >>> check_policy(Uniform())
 
-A check that fails raises AssertionError and says what was expected, with the sample or the concept
+A check that fails raises AssertionError and says what was expected, with the sample or the groups
 that shows it. Everything is seeded: a failure comes again.
 """
 
@@ -18,7 +18,8 @@ import random
 from collections.abc import Callable, Iterator
 
 from headgate.control import Controller, ControllerConfig
-from headgate.core.load import Budget, Concept, LoadSample
+from headgate.core.groups import GroupStats
+from headgate.core.load import Budget, LoadSample
 from headgate.core.plan import Plan
 from headgate.policies import Policy
 from headgate.policies.group_rates import label
@@ -28,7 +29,7 @@ __all__ = [
     "POLICY_CHECKS",
     "check_controller",
     "check_policy",
-    "legal_concepts",
+    "legal_groups",
     "legal_samples",
 ]
 
@@ -175,7 +176,7 @@ def check_controller(config: ControllerConfig) -> None:
 # --------------------------------------------------------------------------------------- policies
 
 
-def legal_concepts(policy: Policy, seed: int, count: int) -> Iterator[Concept]:
+def legal_groups(policy: Policy, seed: int, count: int) -> Iterator[GroupStats]:
     """What could be known of the groups that this policy tells apart, nothing included."""
     rng = random.Random(seed)
     grouping = policy.grouping
@@ -183,19 +184,19 @@ def legal_concepts(policy: Policy, seed: int, count: int) -> Iterator[Concept]:
     groups = [*range(1, len(grouping.classes) + 1), *keys.values()]
     if grouping.columns:
         groups += [rng.getrandbits(63) for _ in range(5)]
-    yield Concept(keys=keys)
+    yield GroupStats(keys=keys)
     for _ in range(count):
         counts = {g: rng.choice((0, 1, rng.randrange(10**6))) for g in groups if rng.random() < 0.8}
         rest = rng.choice((0, 1, rng.randrange(10**6)))
-        yield Concept(counts, sum(counts.values()) + rest, keys)
+        yield GroupStats(counts, sum(counts.values()) + rest, keys)
 
 
-def expected_share(plan: Plan, concept: Concept) -> float:
-    """The share of the concept's rows that the plan keeps on average."""
-    listed = sum(concept.counts.values())
-    kept = (concept.total - listed) * plan.default
-    kept += sum(n * plan.rate_of(key) for key, n in concept.counts.items())
-    return kept / concept.total if concept.total else 0.0
+def expected_share(plan: Plan, groups: GroupStats) -> float:
+    """The share of the groups' rows that the plan keeps on average."""
+    listed = sum(groups.counts.values())
+    kept = (groups.total - listed) * plan.default
+    kept += sum(n * plan.rate_of(key) for key, n in groups.counts.items())
+    return kept / groups.total if groups.total else 0.0
 
 
 def _budget(keep: float) -> Budget:
@@ -204,12 +205,12 @@ def _budget(keep: float) -> Budget:
 
 def plans_are_legal_and_short(policy: Policy) -> None:
     """Every rate is in [0, 1], and the plan lists no more groups than are known."""
-    for concept in legal_concepts(policy, 0, 50):
+    for groups in legal_groups(policy, 0, 50):
         for keep in _BUDGETS:
-            plan = policy.plan(_budget(keep), concept)
+            plan = policy.plan(_budget(keep), groups)
             rates = [plan.default, *plan.exceptions.values()]
             _require(all(0 <= r <= 1 for r in rates), f"{plan} has a rate outside [0, 1]")
-            known = len(concept.counts) + len(concept.keys) + len(policy.grouping.classes)
+            known = len(groups.counts) + len(groups.keys) + len(policy.grouping.classes)
             _require(
                 len(plan.exceptions) <= known,
                 f"{len(plan.exceptions)} exceptions for {known} known groups",
@@ -217,34 +218,34 @@ def plans_are_legal_and_short(policy: Policy) -> None:
 
 
 def plans_stay_within_the_budget(policy: Policy) -> None:
-    """On the rows that the concept describes, a plan keeps no more than the budget allows."""
-    for concept in legal_concepts(policy, 1, 100):
+    """On the rows that these statistics describe, a plan keeps no more than the budget allows."""
+    for groups in legal_groups(policy, 1, 100):
         for keep in _BUDGETS:
-            share = expected_share(policy.plan(_budget(keep), concept), concept)
-            _require(share <= keep + 1e-9, f"a budget of {keep} and {concept}: {share} would be kept")
+            share = expected_share(policy.plan(_budget(keep), groups), groups)
+            _require(share <= keep + 1e-9, f"a budget of {keep} and {groups}: {share} would be kept")
 
 
 def more_budget_keeps_no_group_less(policy: Policy) -> None:
     """Rates never fall when the budget rises."""
-    for concept in legal_concepts(policy, 2, 50):
-        plans = [policy.plan(_budget(keep), concept) for keep in _BUDGETS]
+    for groups in legal_groups(policy, 2, 50):
+        plans = [policy.plan(_budget(keep), groups) for keep in _BUDGETS]
         for lower, higher in itertools.pairwise(plans):
-            for key in {*lower.exceptions, *higher.exceptions, *concept.counts, -1}:
+            for key in {*lower.exceptions, *higher.exceptions, *groups.counts, -1}:
                 _require(
                     lower.rate_of(key) <= higher.rate_of(key) + 1e-12,
                     f"group {key} is kept at {lower.rate_of(key)}, and with more budget at "
-                    f"{higher.rate_of(key)} ({concept})",
+                    f"{higher.rate_of(key)} ({groups})",
                 )
 
 
 def policies_are_stateless_and_travel(policy: Policy) -> None:
     """One object serves many gates, in many processes: no memory, and it pickles."""
-    concepts = list(legal_concepts(policy, 3, 20))
+    statistics = list(legal_groups(policy, 3, 20))
     fresh: Policy = pickle.loads(pickle.dumps(policy))
-    before = [fresh.plan(_budget(0.3), c) for c in concepts]
-    for concept in reversed(concepts):
-        policy.plan(_budget(0.7), concept)
-    after = [policy.plan(_budget(0.3), c) for c in concepts]
+    before = [fresh.plan(_budget(0.3), c) for c in statistics]
+    for groups in reversed(statistics):
+        policy.plan(_budget(0.7), groups)
+    after = [policy.plan(_budget(0.3), c) for c in statistics]
     _require(before == after, "a policy must answer the same whatever it was asked before")
     _require(fresh.grouping == policy.grouping, "pickling changed the policy's grouping")
 
@@ -257,14 +258,14 @@ def a_whole_budget_keeps_everything(policy: Policy, own_maxima: bool | None = No
     """
     if own_maxima is None:
         own_maxima = bool(policy.grouping.named)
-    concepts = list(legal_concepts(policy, 4, 50))
-    maximum = policy.plan(_budget(1.0), concepts[0])
-    for concept in concepts:
-        plan = policy.plan(_budget(1.0), concept)
+    statistics = list(legal_groups(policy, 4, 50))
+    maximum = policy.plan(_budget(1.0), statistics[0])
+    for groups in statistics:
+        plan = policy.plan(_budget(1.0), groups)
         if own_maxima:
-            _require(plan == maximum, f"a budget of 1 gave {maximum}, and with {concept} it gave {plan}")
+            _require(plan == maximum, f"a budget of 1 gave {maximum}, and with {groups} it gave {plan}")
         else:
-            _require(plan.keeps_everything, f"a budget of 1 shed rows: {plan} with {concept}")
+            _require(plan.keeps_everything, f"a budget of 1 shed rows: {plan} with {groups}")
 
 
 POLICY_CHECKS: tuple[Callable[[Policy], None], ...] = (

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from headgate.control import Controller, ControllerConfig
-from headgate.core.load import Budget, Concept, LoadSample, ReadLimit
+from headgate.core.groups import GroupStats
+from headgate.core.load import Budget, LoadSample, ReadLimit
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.errors import BadArgument
 from headgate.policies import Policy, Uniform
@@ -158,7 +159,7 @@ class MicroBatches:
         self._rows = _Arrivals(workload.arrivals, 0.0)
         self.controller: Controller = config.build()
         self._tell_cap()
-        self.concept = Concept()
+        self.groups = GroupStats()
         self.records: list[BatchRun] = []
         self.handed = self.kept = self.shed = 0
         self.now = 0.0
@@ -196,7 +197,7 @@ class MicroBatches:
             )
 
     def _plan(self, budget: Budget) -> Plan:
-        return self._policy.plan(budget, self.concept)
+        return self._policy.plan(budget, self.groups)
 
     def _start(self) -> float:
         """Spark's rule: at the next multiple of the interval, at once when that has passed."""
@@ -227,7 +228,7 @@ class MicroBatches:
         backlog = waiting - arrived
         told = backlog if load.source_cap is not None and load.tells_backlog else None
         sample = LoadSample(number, start, duration, arrived, kept, oldest, told)
-        self.concept = Concept(counts, arrived)
+        self.groups = GroupStats(counts, arrived)
         budget = self.controller.decide(sample)
         self._plans = [self._plans[1], self._plan(budget)]
         delay = self.now - oldest

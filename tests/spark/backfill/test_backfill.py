@@ -150,10 +150,10 @@ def test_recount_knows_old_batches_from_the_records_beside_them(
     assert [r.batch for r in settled] == [2, 8]
     for record in settled:
         then = before[record.batch]
-        assert (record.arrived, record.kept, record.fingerprint) == (
-            then.arrived, then.kept, then.fingerprint,
+        assert (record.arrived, record.kept, record.evidence.fingerprint) == (
+            then.arrived, then.kept, then.evidence.fingerprint,
         )  # fmt: skip
-        assert record.repaired
+        assert record.evidence.repaired
     assert "batch 4 cannot be settled" in caplog.text
     assert "batch 5 cannot be settled" in caplog.text
     assert audit(control)[0].unsettled == [4, 5], "and verify goes on naming them"
@@ -206,7 +206,7 @@ def test_rows_drawn_by_their_groups_are_compared_too(
     policy = hg.ConceptDriven(by="route")
     kept = run_all(stream.frame().transform(hg.gate("d", rate=0.3, policy=policy, control=control)))
     (record,) = records(control, "d")
-    assert record.fingerprint
+    assert record.evidence.fingerprint
     reader = hg.file_rows(lambda paths: spark.read.schema(SCHEMA).json(paths), tmp_path / "checkpoint")
     shed = hg.backfill(spark, "d", control, reader).collect()
     assert sorted([r.id for r in kept] + [r.id for r in shed]) == list(range(N))

@@ -167,7 +167,7 @@ def test_policies_are_copied_and_pickled_as_before(policy: hg.Policy) -> None:
 
 def test_a_policy_of_ones_own_takes_what_it_says() -> None:
     class Bare(hg.Policy):
-        def plan(self, budget: hg.Budget, concept: hg.Concept) -> Plan:
+        def plan(self, budget: hg.Budget, groups: hg.GroupStats) -> Plan:
             return Plan(budget.keep)
 
     class Open(Bare):

@@ -46,5 +46,5 @@ def test_the_ledger_has_the_fingerprint_of_the_kept_rows(
         ids = [row.id for row in rows if start <= row.id < start + 1000]
         kept = stream.batch().where(F.col("id").isin(ids))
         hashed = kept.select(row_hash(kept, ("`id`", "`route`"), seed_of("f")).alias("h"))
-        assert record.fingerprint == _of(hashed)
+        assert record.evidence.fingerprint == _of(hashed)
         assert record.kept == len(ids)

@@ -127,7 +127,7 @@ def test_value_classes_shed_nothing_of_the_best_while_others_remain(
     assert len(best) == 3000
     assert {row["_weight"] for row in best} == {1.0}
     last = records(control, "value")[-1]
-    assert last.groups == {"1": 1000}
+    assert last.found.groups == {"1": 1000}
     assert last.kept / last.arrived == pytest.approx(0.4, abs=0.03), (
         "the budget is met with the class in it"
     )

@@ -83,7 +83,7 @@ def test_a_look_after_the_write_is_doubtful_and_a_recount_repairs_it(
     each_batch(frame.transform(hg.gate("w", rate=0.5, identity="id", control=control)), acting)
     (record,) = records(control, "w")
     assert record.arrived < 100, "Spark counted the look alone"
-    assert "persist" in record.doubt
+    assert "persist" in record.evidence.doubt
     found = audit(control)[0]
     assert found.doubtful == [0]
     assert not found.balanced
@@ -110,7 +110,7 @@ def test_whole_passes_are_not_doubtful(
     frame = stream.frame().where("id >= 100") if filtered else stream.frame()
     each_batch(frame.transform(hg.gate("p", rate=0.5, identity="id", control=control)), act)
     (record,) = records(control, "p")
-    assert (record.doubt, record.arrived) == ("", N - 100 * filtered)
+    assert (record.evidence.doubt, record.arrived) == ("", N - 100 * filtered)
     assert audit(control)[0].complete
 
 
@@ -129,7 +129,7 @@ def test_one_of_two_partitions_looked_at_again_is_doubtful(
         spark.conf.set("spark.sql.files.maxPartitionBytes", before)
     (record,) = records(control, "t")
     assert record.arrived < 2 * N
-    assert record.doubt
+    assert record.evidence.doubt
 
 
 def test_a_streaming_limit_is_doubtful(file_stream, run_all, control: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_streaming_limit_is_doubtful(file_stream, run_all, control: Path) -> N
     assert len(run_all(gated.limit(10))) == 10
     (record,) = records(control, "limited")
     assert record.arrived < 100
-    assert "limit" in record.doubt
+    assert "limit" in record.evidence.doubt
     assert audit(control)[0].doubtful == [0]
 
 
@@ -149,7 +149,7 @@ def test_doubtful_counts_do_not_reach_the_controller(file_stream, each_batch, co
     gated = stream.frame().transform(hg.gate("h", hold="1 ms", control=control))
     each_batch(gated, _write_and_look)
     (record,) = records(control, "h")
-    assert record.doubt
+    assert record.evidence.doubt
     plan = PlanStore(control, "h", record.query).current()
     assert plan is not None
     assert plan.keeps_everything, "a whole batch over the target would have made it shed"
@@ -162,7 +162,9 @@ def test_a_plain_sink_is_confirmed_by_its_source(file_stream, run_all, control: 
     frame = stream.frame().selectExpr("*", "fare * 2 as twice")
     run_all(frame.transform(hg.gate("plain", rate=0.5, control=control)))
     found = records(control, "plain")
-    assert [(r.arrived, r.witness, r.handed_out, r.doubt) for r in found] == [(N, "rows", N, "")] * 2
+    assert [(r.arrived, r.evidence.witness, r.evidence.handed_out, r.evidence.doubt) for r in found] == [
+        (N, "rows", N, "")
+    ] * 2
     assert audit(control)[0].witnessed == 2
 
 

@@ -76,9 +76,9 @@ def test_the_level_comes_from_the_batch_before_and_the_ledger_says_what_the_grou
     assert first.plan.level is None
     assert all(r.plan.level is not None and r.plan.level > 5 for r in later)
     for record in (first, *later):
-        assert record.measures["groups"] == 10
-        assert record.measures["floor"] == pytest.approx(10 / record.arrived)
-        assert record.measures["groups_yielded"] == 0
+        assert record.found.measures["groups"] == 10
+        assert record.found.measures["floor"] == pytest.approx(10 / record.arrived)
+        assert record.found.measures["groups_yielded"] == 0
 
 
 def test_a_group_that_bursts_is_capped_in_the_same_batch_and_a_new_one_is_not_lost(
@@ -267,15 +267,15 @@ def test_more_groups_than_budget_is_told(
         return
     run_all(stream.frame().transform(hg.gate("g", policy=policy, rate=0.05, control=control)))
     last = records(control, "g")[-1]
-    assert last.measures["floor"] == pytest.approx(0.4)
+    assert last.found.measures["floor"] == pytest.approx(0.4)
     if overflow == "exceed":
         assert last.kept == 400
-        assert last.measures["groups_yielded"] == 0
+        assert last.found.measures["groups_yielded"] == 0
     else:
         assert last.kept <= 110
-        assert last.measures["groups_yielded"] >= 290
-        assert len(last.groups) == 20
-        assert all(name.startswith("yielded ") for name in last.groups)
+        assert last.found.measures["groups_yielded"] >= 290
+        assert len(last.found.groups) == 20
+        assert all(name.startswith("yielded ") for name in last.found.groups)
     assert "more groups than budget" in last.why
 
 
@@ -336,7 +336,7 @@ def test_an_idle_gate_keeps_everything_and_learns_the_groups(rides, run_all, con
     )
     assert len(kept) == rides.batch().count()
     assert {row["_weight"] for row in kept} == {1.0}
-    assert all(r.measures["groups"] == 10 and r.shed == 0 for r in records(control, "fares"))
+    assert all(r.found.measures["groups"] == 10 and r.shed == 0 for r in records(control, "fares"))
 
 
 def test_a_crowd_of_groups_is_warned_of(rides, caplog: pytest.LogCaptureFixture) -> None:
@@ -399,7 +399,7 @@ def test_a_target_holds_inside_foreach_batch_with_two_native_passes(
         assert sum(row["_weight"] for row in seen[batch]) == pytest.approx(1994, abs=0.1)
     assert found[0].shed == 0
     assert found[3].kept == pytest.approx(0.1 * 1994, rel=0.1)
-    assert found[3].measures["groups"] == 10
+    assert found[3].found.measures["groups"] == 10
     load = lambda paths: spark.read.schema(SCHEMA).json(paths)  # noqa: E731
     shed = hg.backfill(spark, "fares", control, hg.file_rows(load, tmp_path / "checkpoint")).collect()
     kept = {row["id"] for rows in seen.values() for row in rows}

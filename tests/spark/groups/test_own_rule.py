@@ -24,7 +24,7 @@ class AtMost(hg.Policy):
     by: str
     most: int
 
-    def plan(self, budget: hg.Budget, concept: hg.Concept) -> hg.Plan:
+    def plan(self, budget: hg.Budget, groups: hg.GroupStats) -> hg.Plan:
         return hg.Plan(budget.keep)
 
     @property

@@ -91,7 +91,7 @@ def test_a_stream_is_recorded_and_balances(guarded, control: Path) -> None:
         ("guard", 100, 100, 0),
         ("guard", 50, 50, 0),
     ]
-    assert found[0].measures.keys() == {"queue_ms", "longest_queue_ms", "cost_ms"}
+    assert found[0].found.measures.keys() == {"queue_ms", "longest_queue_ms", "cost_ms"}
     (verdict,) = audit(control)
     assert verdict.balanced
     assert verdict.complete
@@ -103,8 +103,8 @@ def test_late_rows_are_dropped_by_reason_once_the_run_is_warm(guarded, control: 
     out = guarded(cheap, [some(100 * n, 100, old) for n in range(5)])
     found = records(control, "g")
     assert [r.kept for r in found[:2]] == [100, 100]
-    assert found[-1].shed == sum(found[-1].groups.values()) > 0
-    assert set(found[-1].groups) <= {"latency", "price"}
+    assert found[-1].shed == sum(found[-1].found.groups.values()) > 0
+    assert set(found[-1].found.groups) <= {"latency", "price"}
     assert sum(r.kept for r in found) == len(out)
     assert all(r.balanced for r in found)
 
@@ -125,7 +125,7 @@ def test_errors_by_policy(guarded, control: Path) -> None:
     out = guarded(picky, [some(0, 30)], on_error="dead-letter")
     assert len(out) == 27
     (record,) = records(control, "g")
-    assert (record.kept, record.shed, record.groups) == (27, 3, {"dead_letter": 3})
+    assert (record.kept, record.shed, record.found.groups) == (27, 3, {"dead_letter": 3})
     assert record.state == "idle"
     letters = [
         json.loads(line)

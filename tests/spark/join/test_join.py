@@ -141,8 +141,8 @@ def test_below_capacity_the_result_is_the_full_join(streams, run_all, control: P
     assert found == _brute(*streams.rows, test, (15.0, 6.0))
     assert len(found) == len(set(found)) > 50, "each pair once"
     kept = records(control, "join")
-    assert all(r.kept == r.arrived and r.measures["completeness"] == 1.0 for r in kept)
-    assert sum(r.measures["pairs"] for r in kept) == len(found)
+    assert all(r.kept == r.arrived and r.found.measures["completeness"] == 1.0 for r in kept)
+    assert sum(r.found.measures["pairs"] for r in kept) == len(found)
     assert all(x.balanced and x.complete for x in audit(control))
 
 
@@ -195,14 +195,14 @@ def test_a_fixed_budget_makes_the_comparisons_that_pay(streams, run_all, control
     assert all(r.kept <= 1.1 * 12_000 for r in kept)
     assert made < 0.5 * wanted
     assert len(found) / len(full) > 1.3 * made / wanted, "better than comparisons at random"
-    estimate = len(found) + sum(r.measures["pairs_missed"] for r in kept)
+    estimate = len(found) + sum(r.found.measures["pairs_missed"] for r in kept)
     assert 0.5 * len(full) < estimate < 2.0 * len(full)
     last = kept[-1]
     assert last.state == "shedding"
-    assert 0.0 < last.measures["completeness"] < 1.0
-    assert last.measures["completeness_error"] > 0.0
-    assert last.windows
-    assert sum(w[1] for w in last.windows) == last.measures["pairs"]
+    assert 0.0 < last.found.measures["completeness"] < 1.0
+    assert last.found.measures["completeness_error"] > 0.0
+    assert last.found.windows
+    assert sum(w[1] for w in last.found.windows) == last.found.measures["pairs"]
 
 
 def test_utility_moves_the_choice_to_what_is_worth_more(streams, run_all, control: Path) -> None:
@@ -216,7 +216,7 @@ def test_utility_moves_the_choice_to_what_is_worth_more(streams, run_all, contro
         shares[name] = np.mean([max(worth[a], worth[b]) == 5.0 for a, b in found])
     assert shares["worth"] > shares["plain"]
     last = records(control, "worth")[-1]
-    assert last.measures["utility"] > last.measures["pairs"]
+    assert last.found.measures["utility"] > last.found.measures["pairs"]
 
 
 def test_late_rows_are_counted_and_not_joined(file_stream, run_all, control: Path) -> None:
@@ -232,7 +232,7 @@ def test_late_rows_are_counted_and_not_joined(file_stream, run_all, control: Pat
     joined = hg.join(left, right, on=hg.overlap("items", at_least=1), within="5 minutes", time="at",
                      hold="10 seconds", control=control)  # fmt: skip
     found = _pairs(run_all(joined))
-    assert sum(r.measures["late_rows"] for r in records(control, "join")) == 20
+    assert sum(r.found.measures["late_rows"] for r in records(control, "join")) == 20
     assert found == _brute(*streams.rows, _overlap(1), (300.0, 300.0))
 
 
@@ -245,7 +245,7 @@ def test_windows_leave_the_state(file_stream, run_all, control: Path) -> None:
                      hold="10 seconds", control=control)  # fmt: skip
     found = _pairs(run_all(joined))
     assert found == _brute(*streams.rows, _overlap(1), (60.0, 60.0))
-    blocks = [r.measures["blocks"] for r in records(control, "join")]
+    blocks = [r.found.measures["blocks"] for r in records(control, "join")]
     # Two minutes of two streams in windows of 3 s, at two places of which one side is at both.
     assert blocks[-1] <= 1.2 * max(blocks[2:5])
 
@@ -311,9 +311,11 @@ def test_a_restart_goes_on_with_windows_and_pay_offs(file_stream, run_all, contr
     found = _pairs(run())
     assert found == _brute(*streams.rows, _overlap(2), (30.0, 30.0))
     kept = records(control, "join")
-    assert sum(r.measures["left_rows"] for r in kept) == len(streams.rows[0])
-    assert sum(r.measures["right_rows"] for r in kept) == len(streams.rows[1])
-    assert max(r.measures["blocks"] for r in kept[2:]) > max(r.measures["blocks"] for r in kept[:1])
+    assert sum(r.found.measures["left_rows"] for r in kept) == len(streams.rows[0])
+    assert sum(r.found.measures["right_rows"] for r in kept) == len(streams.rows[1])
+    assert max(r.found.measures["blocks"] for r in kept[2:]) > max(
+        r.found.measures["blocks"] for r in kept[:1]
+    )
 
 
 def test_a_replayed_batch_makes_the_same_comparisons(streams, run_all, control: Path) -> None:

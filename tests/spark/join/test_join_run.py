@@ -35,8 +35,8 @@ def test_a_record_adds_up_and_says_how_complete_the_result_is(tmp_path: Path) ->
     assert record is not None
     assert (record.kind, record.arrived, record.kept, record.shed) == ("join", 1000, 400, 600)
     assert record.balanced
-    assert record.measures["completeness"] == pytest.approx(0.9)
-    assert record.measures["completeness_error"] == pytest.approx(0.045)
+    assert record.found.measures["completeness"] == pytest.approx(0.9)
+    assert record.found.measures["completeness_error"] == pytest.approx(0.045)
     assert record.state == "shedding"
 
 
@@ -59,7 +59,7 @@ def test_a_batch_counts_once_and_its_plan_follows_the_settings(tmp_path: Path) -
     assert after is not None
     assert before.work is not None
     assert after.work is not None
-    assert after.work > 1.5 * before.work
+    assert after.work.units > 1.5 * before.work.units
 
 
 def test_monitoring_compares_everything_and_says_what_it_would_skip(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.core.plan import KEEP_ALL, Plan
+from headgate.core.plan_parts import WorkLimit
 from headgate.errors import BadArgument, GuardedFunctionError, SnapshotError
 from headgate.joins.conditions import overlap, predicate
 from headgate.spark.join.block import Block, Summary
@@ -133,7 +134,7 @@ def _play(plan: Plan, seed: int, condition=None, batches: int = 8) -> tuple[list
 def test_a_budget_is_kept_and_better_spent_than_at_random():
     full, whole = _play(KEEP_ALL, 1)
     wanted = sum(d.wanted for d in whole)
-    found, dones = _play(Plan(1.0, work=100_000.0), 1)
+    found, dones = _play(Plan(1.0, work=WorkLimit(100_000.0)), 1)
     made = sum(d.made for d in dones)
     assert set(found) < set(full)
     assert len(found) == len(set(found))
@@ -145,7 +146,7 @@ def test_the_estimate_of_what_was_missed_is_right_on_average():
     full, _ = _play(KEEP_ALL, 1)
     estimates, errors = [], []
     for seed in range(30):
-        found, dones = _play(Plan(1.0, work=60_000.0), seed)
+        found, dones = _play(Plan(1.0, work=WorkLimit(60_000.0)), seed)
         missed = sum(d.total("missed") for d in dones)
         estimates.append(len(found) + missed)
         errors.append(sum(d.total("variance") for d in dones) ** 0.5)
@@ -155,7 +156,7 @@ def test_the_estimate_of_what_was_missed_is_right_on_average():
 
 
 def test_equal_plans_and_seeds_choose_equally():
-    one, two, other = (_play(Plan(1.0, work=60_000.0), seed)[0] for seed in (3, 3, 4))
+    one, two, other = (_play(Plan(1.0, work=WorkLimit(60_000.0)), seed)[0] for seed in (3, 3, 4))
     assert one == two
     assert one != other
 
@@ -183,7 +184,7 @@ def test_blocks_that_are_not_chosen_are_not_read():
     memory.batch([(1, _payload(hot)), (1, _payload(cold))])
     assert len(memory.index.blocks) == 2
     done = memory.batch([(0, _payload([(i, 500_300 + i, [1, 2, 3]) for i in range(100)]))],
-                        plan=Plan(1.0, work=30_000.0), number=1)  # fmt: skip
+                        plan=Plan(1.0, work=WorkLimit(30_000.0)), number=1)  # fmt: skip
     assert done.total("found") > 0.8 * 100 * 300
     assert done.made < 0.6 * done.wanted
 
@@ -227,7 +228,7 @@ def test_a_sample_that_found_nothing_proves_nothing():
     memory = Memory(work)
     memory.batch([(1, _payload([(i, i, [1, 2, 3]) for i in range(300)]))])
     done = memory.batch([(0, _payload([(i, 400 + i, [1, 2, 9]) for i in range(300)]))],
-                        plan=Plan(1.0, work=30_000.0), number=1)  # fmt: skip
+                        plan=Plan(1.0, work=WorkLimit(30_000.0)), number=1)  # fmt: skip
     assert done.total("found") == done.total("missed") == 0
     assert done.total("variance") > 0
 
@@ -309,7 +310,7 @@ def test_a_batch_that_is_split_otherwise_makes_the_same_comparisons():
         order = rng.permutation(len(rows))
         chunks = [[rows[i] for i in part] for part in np.array_split(order, parts)]
         arrived = [(side, _payload(chunk)) for side in (0, 1) for chunk in chunks]
-        found.append(sorted(_ids(memory.batch(arrived, plan=Plan(1.0, work=40_000.0)))))
+        found.append(sorted(_ids(memory.batch(arrived, plan=Plan(1.0, work=WorkLimit(40_000.0))))))
     assert found[0] == found[1]
     assert found[0]
 
@@ -335,17 +336,17 @@ def test_a_predicate_that_knows_not_is_no_match():
 def test_many_scores_are_shared_by_neighbouring_blocks(monkeypatch):
     full, whole = _play(KEEP_ALL, 1)
     monkeypatch.setattr("headgate.spark.join.work._SCORES", 2000)
-    found, dones = _play(Plan(1.0, work=100_000.0), 1)
+    found, dones = _play(Plan(1.0, work=WorkLimit(100_000.0)), 1)
     made, wanted = sum(d.made for d in dones), sum(d.wanted for d in whole)
     assert set(found) < set(full)
     assert len(found) / len(full) > 1.2 * made / wanted
-    estimates = [len(f) + sum(d.total("missed") for d in ds)
-                 for f, ds in (_play(Plan(1.0, work=60_000.0), seed) for seed in range(12))]  # fmt: skip
+    plays = [_play(Plan(1.0, work=WorkLimit(60_000.0)), seed) for seed in range(12)]
+    estimates = [len(f) + sum(d.total("missed") for d in ds) for f, ds in plays]
     assert np.mean(estimates) == pytest.approx(len(full), rel=0.1)
 
 
 def test_a_window_that_was_not_looked_at_does_not_claim_to_be_complete():
-    _, dones = _play(Plan(1.0, work=20_000.0), 1)
+    _, dones = _play(Plan(1.0, work=WorkLimit(20_000.0)), 1)
     for done in dones[2:]:
         for window in done.windows.values():
             if window.made < window.wanted - 1:

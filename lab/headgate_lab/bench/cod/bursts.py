@@ -18,7 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headgate.core.load import Budget, Concept
+from headgate.core.groups import GroupStats, Strata
+from headgate.core.load import Budget
 from headgate.core.plan import SCALE, Plan
 from headgate.policies.by_group.policy import ConceptDriven
 from headgate.spark.groups.task import ABOUT, Cells, Sampling
@@ -140,8 +141,8 @@ def _same_batch(events: Events, batch_s: float, hashes: Ints, keep: float) -> np
         weights, about = cells.decide(plan, number)
         kept[rows] = weights > 0
         curve = tuple(about[len(ABOUT) :])
-        concept = Concept(total=len(weights), cells=int(about[0]), curve=curve)
-        plan = policy.plan(Budget(keep, "fixed"), concept)
+        groups = GroupStats(total=len(weights), strata=Strata(int(about[0]), curve))
+        plan = policy.plan(Budget(keep, "fixed"), groups)
     return kept
 
 
@@ -155,5 +156,5 @@ def _history(events: Events, batch_s: float, hashes: Ints, keep: float) -> npt.N
         kept[rows] = hashes[rows] < limits[codes]
         heavy = np.argsort(-counts, kind="stable")[:_HEAVY]
         known = dict(zip(jobs[heavy].tolist(), counts[heavy].tolist(), strict=True))
-        plan = policy.plan(Budget(keep, "fixed"), Concept(known, len(codes)))
+        plan = policy.plan(Budget(keep, "fixed"), GroupStats(known, len(codes)))
     return kept

@@ -75,8 +75,8 @@ def measured(
     durations = [r.duration_s for r in settled]
     first, last = settled[0], settled[-1]
     span = max(1e-9, last.started_at + last.duration_s - first.started_at)
-    pairs = sum(r.measures["pairs"] for r in settled)
-    missed = sum(r.measures["pairs_missed"] for r in settled)
+    pairs = sum(r.found.measures["pairs"] for r in settled)
+    missed = sum(r.found.measures["pairs_missed"] for r in settled)
     wanted = sum(r.arrived for r in settled)
     return {
         "rate": rate,
@@ -88,9 +88,10 @@ def measured(
         "pairs_s": pairs / span,
         "completeness": pairs / (pairs + missed) if pairs + missed else 1.0,
         "compared": sum(r.kept for r in settled) / wanted if wanted else 1.0,
-        "rows_s": sum(r.measures["left_rows"] + r.measures["right_rows"] for r in settled) / span,
-        "compare_s": statistics.median(r.measures["compare_s"] for r in settled),
-        "emit_s": statistics.median(r.measures["emit_s"] for r in settled),
+        "rows_s": sum(r.found.measures["left_rows"] + r.found.measures["right_rows"] for r in settled)
+        / span,
+        "compare_s": statistics.median(r.found.measures["compare_s"] for r in settled),
+        "emit_s": statistics.median(r.found.measures["emit_s"] for r in settled),
     }
 
 
@@ -138,7 +139,9 @@ def sustained_rate(spark: SparkSession, setting: Setting, folder: Path, seconds:
     while True:
         row = _run(spark, setting, rate, COMPLETE, seconds + setting.window_s, folder / f"trial-{rate}")
         settled = row[-4:]
-        comparing = statistics.median(r.measures["compare_s"] + r.measures["emit_s"] for r in settled)
+        comparing = statistics.median(
+            r.found.measures["compare_s"] + r.found.measures["emit_s"] for r in settled
+        )
         duration = statistics.median(r.duration_s for r in settled)
         if comparing >= 0.1 * setting.target_s or rate >= 16_000:
             break

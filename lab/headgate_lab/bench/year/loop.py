@@ -26,7 +26,8 @@ from typing import Any
 
 from headgate.core.plan import KEEP_ALL
 from headgate.policies import Uniform
-from headgate.run.gate_run import GateRun, GateSpec
+from headgate.run.gate_run import GateRun
+from headgate.run.gate_spec import GateSpec
 from headgate.settings import RETENTION_S, GateSettings
 from headgate.spark.loop.loop import ControlLoop
 from headgate.store.lease import Watch, this_process

@@ -23,7 +23,8 @@ from headgate.core.load import LoadSample
 from headgate.core.plan import KEEP_ALL
 from headgate.policies import Uniform
 from headgate.run.gate_report import BatchReport
-from headgate.run.gate_run import GateRun, GateSpec
+from headgate.run.gate_run import GateRun
+from headgate.run.gate_spec import GateSpec
 from headgate.settings import GateSettings
 from headgate.store.ledger.audit import audit
 from headgate.store.ledger.records import Ledger, queries_of

@@ -135,8 +135,8 @@ def _joined(
     (query,) = queries_of(control, "join")
     records = list(Ledger(control, "join", query).records().values())
     return {
-        "pairs": sum(r.measures["pairs"] for r in records),
-        "missed": sum(r.measures["pairs_missed"] for r in records),
+        "pairs": sum(r.found.measures["pairs"] for r in records),
+        "missed": sum(r.found.measures["pairs_missed"] for r in records),
         "made": float(sum(r.kept for r in records)),
         "wanted": float(max(1, sum(r.arrived for r in records))),
     }

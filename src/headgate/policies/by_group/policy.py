@@ -6,9 +6,12 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
-from headgate.core.load import Budget, Concept
+from headgate.core.groups import GroupStats, Strata
+from headgate.core.load import Budget
 from headgate.core.plan import Plan
+from headgate.core.plan_parts import DrawLevel
 from headgate.durations import Duration, seconds
 from headgate.errors import BadArgument
 from headgate.policies import Grouping, Policy
@@ -180,12 +183,12 @@ class ConceptDriven(Policy):
 
     @property
     def same_batch(self) -> bool:
-        """Whether rows are drawn by the concept of their own batch."""
+        """Whether rows are drawn by the groups of their own batch."""
         return self.counts != "history"
 
     @property
     def grouping(self) -> Grouping:
-        """Groups that a plan names; those of a batch's own concept are in no plan."""
+        """Groups that a plan names; those of a batch's own groups are in no plan."""
         return Grouping() if self.same_batch else Grouping(columns=tuple(self.by))
 
     @property
@@ -223,81 +226,90 @@ class ConceptDriven(Policy):
         name = "need" if self.accuracy is not None else self.allocation
         return Rule(name, self.least, self.overflow, reference)
 
-    def plan(self, budget: Budget, concept: Concept) -> Plan:
+    def plan(self, budget: Budget, groups: GroupStats) -> Plan:
         """The level at which the last batch's groups would have filled the budget."""
         if not self.same_batch:
-            return self._by_history(budget, concept)
+            return self._by_history(budget, groups)
         if budget.keep >= 1.0:
             if self.accuracy is None or not self.thrifty:
                 return Plan(1.0)
-            return Plan(1.0, level=1.0, rule=self.rule().name, span_us=concept.span_us)
+            return Plan(1.0, draw=DrawLevel(1.0, rule=self.rule().name, span_us=groups.span_us))
         if budget.keep <= 0.0:
             return Plan(0.0)
-        level, reference = self._level(budget, concept), self._reference(budget, concept)
+        level, reference = self._level(budget, groups), self._reference(budget, groups)
         if self.accuracy is not None and self.prefer == "accuracy":
             level = max(1.0, level or 1.0)
         if level is not None and self.accuracy is not None and self.thrifty:
             level = min(1.0, level)
-        return Plan(
-            budget.keep,
-            level=level,
-            reference=reference,
-            rule=self.rule().name,
-            span_us=concept.span_us,
-            present=concept.present,
-        )
+        if level is None and groups.present is None:
+            return Plan(budget.keep)  # nothing is known of how groups fill a budget
+        rule = self.rule().name
+        return Plan(budget.keep, draw=DrawLevel(level, reference, rule, groups.span_us, groups.present))
 
-    def _growth(self, budget: Budget, concept: Concept) -> float:
+    def _growth(self, budget: Budget, groups: GroupStats) -> float:
         """How many times larger the next batch is expected to be than the last."""
-        if budget.rows is None or concept.total <= 0:
+        if budget.rows is None or groups.total <= 0:
             return 1.0
         # A thrifty policy's controller thinks in the rows that are needed, not in those that come.
-        offered = self._kept_at(1.0, concept) if self.thrifty else float(concept.total)
+        offered = self._kept_at(1.0, groups) if self.thrifty else float(groups.total)
         return budget.rows / budget.keep / max(1.0, offered)
 
-    def _kept_at(self, level: float, concept: Concept) -> float:
-        """The rows of the last batch that a level would have kept."""
-        return float(np.interp(level, grid(self.rule().name), np.asarray(concept.curve)))
+    @staticmethod
+    def _curve(groups: GroupStats) -> npt.NDArray[np.float64] | None:
+        """The rows of the last batch that each level would have kept; None while no batch has told."""
+        strata = groups.strata
+        if strata is None or not strata.curve or groups.total <= 0:
+            return None
+        return np.asarray(strata.curve)
 
-    def would_keep(self, plan: Plan, concept: Concept) -> float | None:
+    def _kept_at(self, level: float, groups: GroupStats) -> float:
+        """The rows of the last batch that a level would have kept; all of them while none has told."""
+        curve = self._curve(groups)
+        if curve is None:
+            return float(groups.total)
+        return float(np.interp(level, grid(self.rule().name), curve))
+
+    def would_keep(self, plan: Plan, groups: GroupStats) -> float | None:
         """The share of the last batch's rows that a plan would have kept, where a curve tells."""
-        if plan.level is None or not concept.curve or concept.total <= 0:
+        if plan.level is None or self._curve(groups) is None:
             return None
-        return min(1.0, self._kept_at(plan.level, concept) / concept.total)
+        return min(1.0, self._kept_at(plan.level, groups) / groups.total)
 
-    def _reference(self, budget: Budget, concept: Concept) -> float:
-        if self.allocation == "congress" and concept.cells:
-            return self._growth(budget, concept) * concept.total / concept.cells
-        return concept.deviation if self.allocation == "neyman" and concept.deviation > 0 else 1.0
+    def _reference(self, budget: Budget, groups: GroupStats) -> float:
+        strata = groups.strata or Strata(0)
+        if self.allocation == "congress" and strata.count:
+            return self._growth(budget, groups) * groups.total / strata.count
+        return strata.deviation if self.allocation == "neyman" and strata.deviation > 0 else 1.0
 
-    def _level(self, budget: Budget, concept: Concept) -> float | None:
+    def _level(self, budget: Budget, groups: GroupStats) -> float | None:
         """Read off the last batch's curve, stretched to the rows that are expected of the next one."""
-        if not concept.curve or concept.total <= 0:
+        curve = self._curve(groups)
+        if curve is None:
             return None
-        rule, growth = self.rule(), self._growth(budget, concept)
-        rows = budget.keep * concept.total if budget.rows is None else budget.rows
+        rule, growth = self.rule(), self._growth(budget, groups)
+        rows = budget.keep * groups.total if budget.rows is None else budget.rows
         if growth <= 0.0:
             return None
-        level = level_for(rows / growth, grid(rule.name), np.asarray(concept.curve))
+        level = level_for(rows / growth, grid(rule.name), curve)
         return float(level * growth ** _POWERS.get(rule.name, 0.0))
 
-    def _by_history(self, budget: Budget, concept: Concept) -> Plan:
+    def _by_history(self, budget: Budget, groups: GroupStats) -> Plan:
         """Rates for the heavy groups of the last batch; a group that it did not name is kept whole,
         unless such rows alone would fill the budget."""
-        if budget.keep >= 1.0 or not concept.counts or concept.total <= 0:
+        if budget.keep >= 1.0 or not groups.counts or groups.total <= 0:
             return Plan(budget.keep)
-        keys = list(concept.counts)
-        sizes = np.array([concept.counts[k] for k in keys], np.int64)
-        rows = budget.keep * concept.total
-        rest = max(0.0, concept.total - float(sizes.sum()))
+        keys = list(groups.counts)
+        sizes = np.array([groups.counts[k] for k in keys], np.int64)
+        rows = budget.keep * groups.total
+        rest = max(0.0, groups.total - float(sizes.sum()))
         default = min(1.0, _UNNAMED * rows / rest) if rest > 0 else 1.0
         left = max(0.0, rows - default * rest)
-        shares = self.rule(concept.total / len(keys)).shares(sizes)
+        shares = self.rule(groups.total / len(keys)).shares(sizes)
         quotas = water_fill(shares, np.zeros_like(sizes), sizes, min(left, float(sizes.sum())))
         rates = np.minimum(1.0, quotas / np.maximum(sizes, 1))
         return Plan(default, dict(zip(keys, rates.tolist(), strict=True)))
 
-    def remark(self, plan: Plan, concept: Concept) -> str:
+    def remark(self, plan: Plan, groups: GroupStats) -> str:
         """What people should know of a batch under this plan, if anything."""
         if self.accuracy is not None and plan.level is not None and plan.level != 1.0:
             met = plan.level >= 1.0
@@ -310,8 +322,8 @@ class ConceptDriven(Policy):
         yields = self.prefer == "accuracy" and not self.thrifty and plan.default < 1.0
         if self.accuracy is not None and yields and plan.level == 1.0:
             return "latency yields to accuracy: kept what the accuracy needs"
-        floor = concept.cells / concept.total if concept.total else 0.0
-        if floor > plan.default and plan.level is not None:
+        least = groups.one_row_each
+        if least > plan.default and plan.level is not None:
             what = "exceeded" if self.overflow == "exceed" else f"{self.overflow} groups yield"
-            return f"more groups than budget ({what}): one row of each is {floor:.1%} of the rows"
-        return crowded(floor) if floor > CROWDED and not plan.keeps_everything else ""
+            return f"more groups than budget ({what}): one row of each is {least:.1%} of the rows"
+        return crowded(least) if least > CROWDED and not plan.keeps_everything else ""

@@ -76,7 +76,7 @@ def backfill(
     asked = None if batches is None else sorted(set(batches))
     if asked is None:
         first, last = None, None
-        wanted = [r for r in ledger.records().values() if r.shed > 0 or r.doubt]
+        wanted = [r for r in ledger.records().values() if r.shed > 0 or r.evidence.doubt]
     elif asked:
         first, last = asked[0], asked[-1]
         wanted = _pick(ledger, asked)
@@ -216,8 +216,10 @@ def recount(
             continue
         record = replace(
             bare, arrived=counts.arrived, kept=counts.kept, shed=counts.arrived - counts.kept,
-            fingerprint=counts.fingerprint, offsets=bare.offsets or offsets.to_json(),
-            why="recounted", doubt="", witness="", repaired=True,
+            offsets=bare.offsets or offsets.to_json(), why="recounted",
+            evidence=replace(
+                bare.evidence, fingerprint=counts.fingerprint, doubt="", witness="", repaired=True
+            ),
         )  # fmt: skip
         ledger.append(record)
         settled.append(record)

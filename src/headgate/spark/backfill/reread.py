@@ -104,9 +104,9 @@ def _unlike(record: Record, counts: Counts) -> str | None:
             f"has {counts.arrived:,} rows of which the plan keeps {counts.kept:,}, and "
             f"{record.arrived:,} arrived and {record.kept:,} were kept"
         )
-    if record.fingerprint and counts.fingerprint != record.fingerprint:
+    if record.evidence.fingerprint and counts.fingerprint != record.evidence.fingerprint:
         return (
             f"has as many rows, but the plan keeps others now than were kept then (fingerprint "
-            f"{counts.fingerprint}, recorded {record.fingerprint})"
+            f"{counts.fingerprint}, recorded {record.evidence.fingerprint})"
         )
     return None

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from headgate.control import ControllerConfig
-from headgate.core.load import Budget, Concept
+from headgate.core.groups import GroupStats
+from headgate.core.load import Budget
 from headgate.core.plan import SCALE, Plan
 from headgate.errors import BadArgument, WrongKindOfFrame
 from headgate.policies import Policy
 from headgate.policies.by_group.policy import CROWDED, crowded
-from headgate.run.gate_run import GateSpec
+from headgate.run.gate_spec import GateSpec
 from headgate.settings import GateSettings
 from headgate.spark.session import session_of  # first: it says which extra is missing
 
@@ -210,7 +211,7 @@ class Gate:
         keep = 1.0
         if settings.mode == "shed":
             keep = settings.rate if settings.rate is not None else self.start
-        return self.policy.plan(Budget(keep, "idle"), Concept(keys=keys))
+        return self.policy.plan(Budget(keep, "idle"), GroupStats(keys=keys))
 
     def _reader(
         self,
@@ -257,7 +258,7 @@ class Gate:
         assert self.settings.rate is not None
         grouping = self.policy.grouping
         keys = named_keys(spark, frame, grouping.columns, grouping.named)
-        plan = self.policy.plan(Budget(self.settings.rate, "fixed"), Concept(keys=keys))
+        plan = self.policy.plan(Budget(self.settings.rate, "fixed"), GroupStats(keys=keys))
         if shape.cells is not None and frame.isStreaming:
             return self._drawn(frame, shape, Known(plan), gates)
         if shape.cells is not None:

@@ -14,9 +14,10 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from headgate.core.groups import Strata
 from headgate.core.load import LoadSample
 from headgate.core.witness import Witness
-from headgate.run.gate_report import BatchReport
+from headgate.run.gate_report import BatchReport, Drawn
 from headgate.spark.backfill.offsets import rows_between
 from headgate.spark.gate.fingerprint import fingerprint_columns, fingerprint_in
 from headgate.spark.groups.task import ABOUT
@@ -128,21 +129,19 @@ def _yielded_in(values: Mapping[str, Any] | None) -> dict[str, int]:
     return dict(named[:_SHOWN])
 
 
-def _concept_in(values: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What the tasks saw, over all of them, as a report has it."""
+def _drawn_in(values: Mapping[str, Any] | None) -> Drawn | None:
+    """What the tasks saw, over all of them; None where none drew."""
     reports = [list(r) for r in (by_name(values).get("about") if values else None) or []]
     if not reports:
-        return {}
+        return None
     sums = [math.fsum(column) for column in zip(*reports, strict=True)]
-    cells, rows, yielded, spread, astray = sums[: len(ABOUT)]
-    return {
-        "cells": int(cells),
-        "yielded": int(yielded),
-        "deviation": spread / rows if rows else 0.0,
-        "curve": tuple(sums[len(ABOUT) :]),
-        "astray": int(astray),
-        "yielded_groups": _yielded_in(values),
-    }
+    count, rows, yielded, spread, without_plan = sums[: len(ABOUT)]
+    return Drawn(
+        Strata(int(count), tuple(sums[len(ABOUT) :]), spread / rows if rows else 0.0),
+        yielded=int(yielded),
+        yielded_groups=_yielded_in(values),
+        tasks_without_plan=int(without_plan),
+    )
 
 
 @kind_of_report
@@ -193,7 +192,7 @@ def _report(
         counts=_counts_in(values),
         parts_ms=parts,
         offsets=offsets,
-        **_concept_in(drawn),
+        drawn=_drawn_in(drawn),
         present=_bytes(values.get("present")),
         latest_us=values.get("latest"),
         fingerprint=fingerprint_in(behind),

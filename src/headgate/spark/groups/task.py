@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate.core.plan import Plan
+from headgate.core.plan_parts import DrawLevel
 from headgate.errors import BadArgument
 from headgate.policies.by_group.accuracy import Accuracy
 from headgate.policies.by_group.draw import draw_fixed, told_apart, toss_coins
@@ -47,7 +48,7 @@ RETURNS = "w double, about array<double>"
 YIELDED = -1.0
 #: What a task reports: strata, rows, strata that keep no row, deviation times rows, whether it had to do
 #: without the batch's plan; then the curve.
-ABOUT = ("cells", "rows", "yielded", "deviation", "astray")
+ABOUT = ("strata", "rows", "yielded", "deviation", "tasks_without_plan")
 
 Arrays = tuple[pa.Array, ...]
 
@@ -159,8 +160,9 @@ class Cells:
         given = self._sampling
         if given.quotas is not None:
             return self._by_own_rule(given.quotas, plan, own)
-        level = plan.level if plan.rule == given.rule else None
-        reference = self._reference() if level is None else plan.reference
+        asked = plan.draw if plan.draw is not None and plan.draw.rule == given.rule else DrawLevel()
+        level = asked.level
+        reference = self._reference() if level is None else asked.reference
         rule = Rule(given.rule, given.least, given.overflow, reference)
         shares = self._shares(rule, plan)
         curve = rule.curve(self.sizes, shares)
@@ -196,13 +198,13 @@ class Cells:
     def _shares(self, rule: Rule, plan: Plan) -> npt.NDArray[np.float64]:
         given, needs = self._sampling, None
         if given.accuracy is not None:
-            part = self.part(plan.span_us)
+            part = self.part(None if plan.draw is None else plan.draw.span_us)
             needs = given.accuracy.needs(self.sizes, self.means, self.deviations, part)
         shares = rule.shares(self.sizes, self.deviations, needs)
         if given.meeting:
             inside = self._bits >= 0  # a null key joins nothing
-            if plan.present is not None:
-                inside &= KeyFilter.from_text(plan.present).holds(np.maximum(self._bits, 0))
+            if plan.draw is not None and plan.draw.present is not None:
+                inside &= KeyFilter.from_text(plan.draw.present).holds(np.maximum(self._bits, 0))
             shares = shares * inside
         return shares
 

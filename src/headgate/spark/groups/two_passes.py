@@ -143,7 +143,7 @@ def quotas_of(counts: pa.Table, cells: CellShape, plan: Plan, salt: int) -> Allo
             least=cells.least, deviations=spread, overflow=cells.overflow, order=order,
         )  # fmt: skip
     needs, rule = needs_of(counts, cells, plan), Rule("need", cells.least, cells.overflow)
-    level = plan.level if plan.rule == cells.rule else None
+    level = plan.level if plan.draw is not None and plan.draw.rule == cells.rule else None
     if level is None:
         level = level_for(plan.default * sizes.sum(), grid("need"), rule.curve(sizes, needs))
     dice = np.asarray((order >> np.uint64(11)) * 2.0**-53, np.float64)
@@ -160,7 +160,7 @@ def needs_of(counts: pa.Table, cells: CellShape, plan: Plan) -> npt.NDArray[np.f
     sizes = counts["n"].to_numpy().astype(np.int64)
     covered = float(cells.pane_us)
     if cells.pane_us and not cells.alone and len(sizes):
-        span = plan.span_us
+        span = None if plan.draw is None else plan.draw.span_us
         if span is None:
             span = int(_numbers(counts, "latest").max() - _numbers(counts, "earliest").min())
         covered = min(max(float(span), 1e-4 * cells.window_us), covered)

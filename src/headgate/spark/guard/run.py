@@ -16,7 +16,7 @@ from headgate.settings import RETENTION_S
 from headgate.spark.guard.memory import GuardMemory
 from headgate.spark.guard.meter import GuardReport
 from headgate.spark.guard.task import COLD_BATCHES
-from headgate.store.ledger.records import Record
+from headgate.store.ledger.record import Findings, Record
 
 __all__ = ["GuardRun", "GuardSpec"]
 
@@ -85,12 +85,14 @@ class GuardRun(BookedRun):
             origin="guard",
             state="shedding" if sum(reasons.values()) > reasons["dead_letter"] else "idle",
             why=why,
-            groups={**{k: n for k, n in reasons.items() if n}, **({"failed": failed} if failed else {})},
-            measures={
-                "queue_ms": round(report.queue_ms, 3),
-                "longest_queue_ms": round(report.longest_queue_ms, 3),
-                "cost_ms": round(report.cost_ms, 4),
-            },
+            found=Findings(
+                {**{k: n for k, n in reasons.items() if n}, **({"failed": failed} if failed else {})},
+                {
+                    "queue_ms": round(report.queue_ms, 3),
+                    "longest_queue_ms": round(report.longest_queue_ms, 3),
+                    "cost_ms": round(report.cost_ms, 4),
+                },
+            ),
         )
 
     def _judge_target(self, sample: LoadSample) -> None:

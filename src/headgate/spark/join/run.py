@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from headgate.core.plan import KEEP_ALL, Plan
+from headgate.core.plan_parts import WorkLimit
 from headgate.joins.allowance import Allowance
 from headgate.run.run import BookedRun
 from headgate.run.spec import Spec
 from headgate.settings import GateSettings
 from headgate.spark.join.meter import SHOWN_WINDOWS, JoinReport
-from headgate.store.ledger.records import Record
+from headgate.store.ledger.record import Findings, Record
 from headgate.store.plans import PinnedPlan
 
 __all__ = ["JoinRun", "JoinSpec"]
@@ -46,9 +47,10 @@ class JoinSpec(Spec):
         if settings.mode != "shed":
             return KEEP_ALL
         if settings.target_s is None:  # a share, or a number of comparisons: results are free
-            return Plan(settings.rate or 1.0, work=self.fixed_work)
+            given = None if self.fixed_work is None else WorkLimit(self.fixed_work)
+            return Plan(settings.rate or 1.0, work=given)
         work = allowance.work if self.fixed_work is None else min(self.fixed_work, allowance.work)
-        return Plan(1.0, work=work, result_units=allowance.result_units)
+        return Plan(1.0, work=WorkLimit(work, allowance.result_units))
 
     def open(self, query: str) -> JoinRun:
         """The join at work in a query."""
@@ -165,12 +167,15 @@ class JoinRun(BookedRun):
             would_shed=self._would_shed(sample.arrived),
             state="shedding" if shed else "idle",
             why=why,
-            measures=measures,
-            windows=[
-                [w.bucket * self.spec.basic_s, w.found, round(w.missed, 3), *map(_rounded, w.share)]
-                for w in report.windows[-SHOWN_WINDOWS:]
-            ],
+            found=Findings(measures=measures, windows=self._windows(report)),
         )
+
+    def _windows(self, report: JoinReport) -> list[list[float]]:
+        """The latest windows, as the ledger has them."""
+        return [
+            [w.bucket * self.spec.basic_s, w.found, round(w.missed, 3), *map(_rounded, w.share)]
+            for w in report.windows[-SHOWN_WINDOWS:]
+        ]
 
     def _origin(self, pinned: PinnedPlan | None, astray: int) -> str:
         """Why this plan; places that could not have it failed as the call says."""

@@ -221,8 +221,8 @@ class JoinWork:
 
     def _allowed(self, plan: Plan, wanted: float, index: Index) -> float | None:
         """Units that may be spent; None if all of it fits."""
-        results = plan.result_units * index.pay_off
-        limits = [] if plan.work is None else [plan.work]
+        results = 0.0 if plan.work is None else plan.work.result_units * index.pay_off
+        limits = [] if plan.work is None else [plan.work.units]
         limits += [] if plan.default >= 1.0 else [plan.default * wanted * (1.0 + results)]
         if not limits or wanted * (1.0 + results) <= min(limits):
             return None
@@ -255,7 +255,7 @@ class JoinWork:
             expected,
             rows,
             allowed,
-            result_cost=plan.result_units,
+            result_cost=0.0 if plan.work is None else plan.work.result_units,
             worth=worth if len(worth) == len(groups) else None,
             explore=_EXPLORE,
             seed=int(rng.integers(1 << 62)),

@@ -14,8 +14,9 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from headgate.core.groups import Strata
 from headgate.policies.by_group.allocation import Allocation
-from headgate.run.gate_report import BatchReport
+from headgate.run.gate_report import BatchReport, Drawn
 from headgate.spark.gate.fingerprint import fingerprint_columns, fingerprint_in
 from headgate.spark.gate.meter import sample_of
 
@@ -80,7 +81,7 @@ class Tally:
         sample, parts, offsets = sample_of(progress, {"arrived": arrived}, kept=kept)
         return BatchReport(
             query=str(progress["id"]), sample=sample, parts_ms=parts, offsets=offsets,
-            cells=self.strata, yielded=self.yielded,
+            drawn=Drawn(Strata(self.strata), self.yielded) if self.strata else None,
             fingerprint=fingerprint if kept == looked else "", spec=self.spec,
         )  # fmt: skip
 

@@ -165,13 +165,13 @@ def _add(found: Audit, record: Record) -> None:
     found.arrived += record.arrived
     found.kept += record.kept
     found.shed += record.shed
-    found.witnessed += record.witness in ("offsets", "rows", "passes")
+    found.witnessed += record.evidence.witness in ("offsets", "rows", "passes")
     if not record.balanced:
         found.unbalanced.append(batch)
-    if record.doubt:
+    if record.evidence.doubt:
         found.doubtful.append(batch)
-        found.doubts[batch] = record.doubt
-    if record.repaired:
+        found.doubts[batch] = record.evidence.doubt
+    if record.evidence.repaired:
         found.repaired.append(batch)
     if not _plausible(record):
         found.unlikely.append(batch)
@@ -179,9 +179,9 @@ def _add(found: Audit, record: Record) -> None:
 
 def _contradicts(before: Record, record: Record) -> bool:
     """Whether two records of one batch cannot both be right. What settles a doubt does not."""
-    if before.doubt:
+    if before.evidence.doubt:
         return False
-    prints = {before.fingerprint, record.fingerprint} - {""}
+    prints = {before.evidence.fingerprint, record.evidence.fingerprint} - {""}
     return len(prints) > 1 or _counts(before) != _counts(record)
 
 
@@ -235,6 +235,6 @@ def _parsed(offset: Any) -> Any:
 
 
 def _plausible(record: Record) -> bool:
-    if record.kind in ("guard", "join") or "groups" in record.measures:
+    if record.kind in ("guard", "join") or "groups" in record.found.measures:
         return True  # the mix of groups is not in the record
     return likely_share(record.arrived, record.kept, record.plan)

@@ -16,103 +16,17 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
-from headgate.core.plan import Plan
 from headgate.store.ledger.carried import Carried, LedgerTotals, close_one, expire_one, totals_of
+from headgate.store.ledger.record import Evidence, Findings, Record
 from headgate.store.ledger.segments import SEGMENT, Segments
 from headgate.store.ledger.totals import Totals
 
-__all__ = ["Ledger", "Record", "gates_in", "queries_of"]
+__all__ = ["Evidence", "Findings", "Ledger", "Record", "gates_in", "queries_of"]
 
-_VERSION = 1
 #: The batch of a line, without reading all of it: the name is written in front of whatever people gave.
 _BATCH = re.compile(rb'^\{"v":\d+,"gate":"[^"\\]*","query":"[^"\\]*","batch":(\d+),')
-
-
-@dataclass(frozen=True)
-class Record:
-    """One batch through one gate.
-
-    `arrived` is counted in front of the gate and `kept` behind it, by meters that know nothing of
-    each other or of the plan; `shed` is what came and did not pass. A guard counts what it sheds by
-    itself, row by row and reason by reason. A join keeps all rows and sheds comparisons: those that
-    the full join makes, those it made, those it skipped.
-    """
-
-    gate: str
-    query: str
-    batch: int
-    arrived: int
-    kept: int
-    shed: int
-    plan: Plan
-    #: The digest of the `GateShape` that the rows met: which columns, which seed.
-    shape: str = ""
-    #: Why this plan: plan, start, fail-open, fail-closed, or unpinned; lost-plan where the batch had run
-    #: before and what it met then cannot be known any more.
-    origin: str = "plan"
-    mode: str = "shed"
-    #: In monitor mode, the rows that would have been shed.
-    would_shed: int = 0
-    state: str = ""
-    why: str = ""
-    started_at: float = 0.0
-    duration_s: float = 0.0
-    parts_ms: dict[str, int] = field(default_factory=dict)
-    delay_s: float | None = None
-    backlog: int | None = None
-    #: Where the batch's rows are in the sources: what a backfill reads again.
-    offsets: list[dict[str, Any]] = field(default_factory=list)
-    #: Rows by value class; the largest groups that kept no row; a guard's dropped rows by reason, and
-    #: the failed among the kept.
-    groups: dict[str, int] = field(default_factory=dict)
-    #: Whose record it is: a gate's (follows a plan), a guard's (follows the clock), or a join's.
-    kind: str = "gate"
-    #: What else was measured, by name.
-    measures: dict[str, float] = field(default_factory=dict)
-    #: Of a join, for each of the latest windows: its start, the pairs found, the estimate of those
-    #: missed, the share found and that share's standard error.
-    windows: list[list[float]] = field(default_factory=list)
-    #: Of the kept rows, whatever their order (`headgate.spark.gate.fingerprint`); empty where unknown.
-    fingerprint: str = ""
-    #: Who confirms `arrived` (`headgate.core.witness`), and why it cannot be trusted, in words.
-    witness: str = ""
-    doubt: str = ""
-    #: Rows that the sources handed out, over all passes, as far as they say.
-    handed_out: int | None = None
-    #: Whether the counts are from reading the batch again, after the first ones were lost or doubtful.
-    repaired: bool = False
-
-    @property
-    def balanced(self) -> bool:
-        """Whether no row is unaccounted for, and none came from nowhere.
-
-        Under a plan that keeps everything (or nothing) this is exact: the two meters must agree.
-        """
-        if self.arrived != self.kept + self.shed or self.kept < 0 or self.shed < 0:
-            return False
-        if self.kind in ("guard", "join"):
-            return True
-        if self.plan.keeps_everything:
-            return self.shed == 0
-        return self.kept == 0 if self.plan.keeps_nothing else True
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON."""
-        value = asdict(self)
-        value["plan"] = self.plan.to_json()
-        value["digest"] = self.plan.digest
-        return {"v": _VERSION, **value}
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Record:
-        """What `to_json` wrote."""
-        names = {f.name for f in fields(cls)}
-        known = {k: v for k, v in value.items() if k in names}
-        return cls(**{**known, "plan": Plan.from_json(value["plan"])})
 
 
 def gates_in(control: Path) -> list[str]:

@@ -1,0 +1,122 @@
+"""`Record`: one batch through one gate, guard or join, as the ledger keeps it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self, TypeVar
+
+from headgate.core.plan import Plan
+
+__all__ = ["Evidence", "Findings", "Record"]
+
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a mechanism says of a batch besides its rows; each has its own names."""
+
+    #: Rows by value class; the largest groups that kept no row; a guard's dropped rows by reason, and
+    #: the failed among the kept.
+    groups: dict[str, int] = field(default_factory=dict)
+    #: What else was measured, by name.
+    measures: dict[str, float] = field(default_factory=dict)
+    #: Of a join, for each of the latest windows: its start, the pairs found, the estimate of those
+    #: missed, the share found and that share's standard error.
+    windows: list[list[float]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What speaks for a gate's counts, and against them."""
+
+    #: Of the kept rows, whatever their order (`headgate.spark.gate.fingerprint`); empty where unknown.
+    fingerprint: str = ""
+    #: Who confirms `arrived` (`headgate.core.witness`), and why it cannot be trusted, in words.
+    witness: str = ""
+    doubt: str = ""
+    #: Rows that the sources handed out, over all passes, as far as they say.
+    handed_out: int | None = None
+    #: Whether the counts are from reading the batch again, after the first ones were lost or doubtful.
+    repaired: bool = False
+
+
+@dataclass(frozen=True)
+class Record:
+    """One batch through one gate.
+
+    `arrived` is counted in front of the gate and `kept` behind it, by meters that know nothing of
+    each other or of the plan; `shed` is what came and did not pass. A guard counts what it sheds by
+    itself, row by row and reason by reason. A join keeps all rows and sheds comparisons: those that
+    the full join makes, those it made, those it skipped.
+
+    In JSON all fields lie flat, those of `found` and `evidence` too, as 0.1.0 wrote them.
+    """
+
+    gate: str
+    query: str
+    batch: int
+    arrived: int
+    kept: int
+    shed: int
+    plan: Plan
+    #: The digest of the `GateShape` that the rows met: which columns, which seed.
+    shape: str = ""
+    #: Why this plan: plan, start, fail-open, fail-closed, or unpinned; lost-plan where the batch had run
+    #: before and what it met then cannot be known any more.
+    origin: str = "plan"
+    mode: str = "shed"
+    #: In monitor mode, the rows that would have been shed.
+    would_shed: int = 0
+    state: str = ""
+    why: str = ""
+    started_at: float = 0.0
+    duration_s: float = 0.0
+    parts_ms: dict[str, int] = field(default_factory=dict)
+    delay_s: float | None = None
+    backlog: int | None = None
+    #: Where the batch's rows are in the sources: what a backfill reads again.
+    offsets: list[dict[str, Any]] = field(default_factory=list)
+    #: Whose record it is: a gate's (follows a plan), a guard's (follows the clock), or a join's.
+    kind: str = "gate"
+    found: Findings = field(default_factory=Findings)
+    evidence: Evidence = field(default_factory=Evidence)
+
+    @property
+    def balanced(self) -> bool:
+        """Whether no row is unaccounted for, and none came from nowhere.
+
+        Under a plan that keeps everything (or nothing) this is exact: the two meters must agree.
+        """
+        if self.arrived != self.kept + self.shed or self.kept < 0 or self.shed < 0:
+            return False
+        if self.kind in ("guard", "join"):
+            return True
+        if self.plan.keeps_everything:
+            return self.shed == 0
+        return self.kept == 0 if self.plan.keeps_nothing else True
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON."""
+        value = asdict(self)
+        value |= value.pop("found") | value.pop("evidence")
+        value["plan"] = self.plan.to_json()
+        value["digest"] = self.plan.digest
+        return {"v": _VERSION, **value}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        """What `to_json` wrote, in this version or an earlier one."""
+        known = _known(cls, value)
+        known["plan"] = Plan.from_json(value["plan"])
+        known["found"] = Findings(**_known(Findings, value))
+        known["evidence"] = Evidence(**_known(Evidence, value))
+        return cls(**known)
+
+
+_T = TypeVar("_T", Record, Findings, Evidence)
+
+
+def _known(kind: type[_T], value: dict[str, Any]) -> dict[str, Any]:
+    names = {f.name for f in fields(kind)}
+    return {k: v for k, v in value.items() if k in names}
