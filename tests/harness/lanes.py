@@ -26,7 +26,7 @@ _WITHOUT = tuple(
     f"tests/spark/{name}.py"
     for name in (
         *("connect/test_connect", "guard/test_guard_memory", "guard/test_guard_task"),
-        *("join/test_join_run", "backfill/test_kill", "gate/test_predicates"),
+        *("join/test_join_run", "backfill/test_kill", "gate/test_predicates", "gate/test_batch_size"),
     )
 )
 

@@ -9,8 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from headgate.control import Controller
+from headgate.core.batch_size import Sizing
 from headgate.core.groups import GroupStats
 from headgate.core.load import Budget, LoadSample
+from headgate.core.offer import Offer
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.core.witness import cross_examine
 from headgate.errors import HeadgateError
@@ -20,7 +22,7 @@ from headgate.run.gate_spec import GateSpec
 from headgate.run.groups_seen import GroupsSeen
 from headgate.run.run import BookedRun
 from headgate.settings import GateSettings
-from headgate.store.ledger.records import Evidence, Findings, Record
+from headgate.store.ledger.records import Evidence, Findings, Record, Size
 from headgate.store.plans import PinnedPlan
 
 __all__ = ["GateRun"]
@@ -41,9 +43,12 @@ class GateRun(BookedRun):
         learned = self._load_learned()
         self._controller = self._build(learned["controller"])
         self._groups = GroupsSeen(spec.policy, spec.keys, learned["concept"], str(self))
+        self._sizing = self._sizing_from(learned.get("sizing"))
         self._budget = self._controller.opening(clock())
         if not self._warm:
-            self._budget = replace(self._budget, keep=min(spec.start, self._budget.keep))
+            keep = min(spec.start, self._budget.keep)
+            fits = self._budget.fits if spec.start >= 1.0 else None  # people said how much
+            self._budget = replace(self._budget, keep=keep, fits=fits)
         self._opened = False
         #: Batches that run again are the first that a run reports.
         self._may_be_replay = True
@@ -51,6 +56,8 @@ class GateRun(BookedRun):
         #: its rows met.
         self._witnessed = ("", "")
         self._met = PinnedPlan(KEEP_ALL, "start")
+        #: The share of the last batch's rows that a whole budget would have kept.
+        self._wanted = 1.0
         self.publish()
 
     def begin(self) -> float:
@@ -74,13 +81,26 @@ class GateRun(BookedRun):
     def _load_learned(self) -> dict[str, Any]:
         """What `remember` wrote; an older Headgate wrote the controller's snapshot alone."""
         value = self.load_learned()
-        if isinstance(value, dict) and value.keys() == {"controller", "concept"}:
+        if isinstance(value, dict) and {"controller", "concept"} <= value.keys():
             return value
         return {"controller": value if isinstance(value, dict) and value else None, "concept": None}
 
     def remember(self, report: BatchReport) -> None:
-        """What the controller learned, and the groups' shares."""
-        self.save_learned({"controller": self._controller.snapshot(), "concept": self._groups.to_json()})
+        """What the controller learned, the groups' shares, and what sizes mean in rows."""
+        self.save_learned(
+            {
+                "controller": self._controller.snapshot(),
+                "concept": self._groups.to_json(),
+                "sizing": self._sizing.to_json(),
+            }
+        )
+
+    def _sizing_from(self, value: Any) -> Sizing:
+        try:
+            return Sizing.from_json(value)
+        except HeadgateError as error:
+            log.warning("%s: what was learned of sizes cannot be read (%s)", self, error)
+            return Sizing()
 
     def refresh(self) -> None:
         """Take up settings that people changed; called between batches too."""
@@ -129,6 +149,8 @@ class GateRun(BookedRun):
         """How long a batch must last before the plan that follows it is worth waiting for."""
         if self.settings.mode != "shed" or self.settings.target_s is None:
             return None
+        if self._budget.fits is not None:
+            return None  # a batch meets a plan for its own size; one report more changes little of it
         return 0.0 if self._budget.keep < 1.0 else 0.5 * self.settings.target_s
 
     def publish(self) -> None:
@@ -137,9 +159,16 @@ class GateRun(BookedRun):
         if plan is None:
             return
         try:
-            self._store.publish(plan, self.last_batch, self._urgent_s(), origin, self.spec.number)
+            offer = self._offer() if origin == "plan" else None
+            self._store.publish(plan, self.last_batch, self._urgent_s(), origin, self.spec.number, offer)
         except OSError as error:
             log.warning("%s: the plan cannot be written (%s)", self, error)
+
+    def _offer(self) -> Offer | None:
+        """What the plan is made of, where a batch's own size decides."""
+        if self.settings.mode != "shed" or self._budget.fits is None:
+            return None
+        return Offer(self._budget, self._groups.stats, self._sizing, self._wanted)
 
     def _plan_or_fallback(self) -> tuple[Plan | None, str]:
         """The next plan, and why; None where the last one goes on, after a fault that may stay alone."""
@@ -184,6 +213,8 @@ class GateRun(BookedRun):
         """Let the batch change what is known of the groups, and of how much fits."""
         sample = report.sample
         self._groups.add(report)
+        if self._met.expected is not None:
+            self._sizing.add(self._met.expected.sizes, sample.arrived)
         state = self._budget.state
         budget = self._controller.decide(self._demand(report))
         # An empty first batch says nothing: the opening budget is for the first rows.
@@ -231,11 +262,14 @@ class GateRun(BookedRun):
         """
         sample = replace(report.sample, met=self._met.plan)
         whole = self.spec.policy.plan(Budget(1.0, "idle"), self._groups.stats)
+        self._wanted = 1.0
         if whole.keeps_everything or whole.default <= 0.0:
             return sample
         met = min(1.0, self._met.plan.default / whole.default)
         wanted = round(sample.kept / met) if met > 0.0 else sample.arrived
-        return replace(sample, arrived=max(sample.kept, min(sample.arrived, wanted)))
+        wanted = max(sample.kept, min(sample.arrived, wanted))
+        self._wanted = wanted / sample.arrived if sample.arrived > 0 else 1.0
+        return replace(sample, arrived=wanted)
 
     def pass_over(self, batch: int) -> None:
         """A batch ended that had nothing for this gate: the plan holds for the next one too."""
@@ -266,6 +300,7 @@ class GateRun(BookedRun):
             would_shed=would_shed,
             state="fault" if self._faults.now else self._budget.state,
             why="; ".join(filter(None, (remark, met.note, self._budget.why))),
+            size=Size.of(met.expected),
             found=Findings(self._group_counts(report), _measures(report, met.plan)),
             evidence=Evidence(
                 fingerprint=report.fingerprint,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from headgate.control import ControllerConfig
-from headgate.core.load import ReadLimit
+from headgate.core.load import Budget, ReadLimit
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.core.witness import UNKNOWN
 from headgate.policies import Policy
@@ -48,6 +48,16 @@ class GateSpec(Spec):
     opening: Plan = field(default=KEEP_ALL, compare=False)
     #: Every gate has one: two of a name may be made before either runs.
     number: int = field(default_factory=lambda: next(_NUMBERS), compare=False, kw_only=True)
+
+    def opening_budget(self) -> Budget | None:
+        """What fits into a query's first batch, whose size is known when it begins; None where any does.
+
+        People's settings, or their `start`, may say another share; then that is the opening.
+        """
+        if self.start < 1.0 or self.settings.mode != "shed":
+            return None
+        budget = (self.controller or self.settings.controller_config()).build(None).opening(0.0)
+        return budget if budget.fits is not None else None
 
     def made_of(self) -> tuple[object, ...]:
         """Its folder, its settings, its policy and its shape."""

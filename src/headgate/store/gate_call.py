@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from headgate.core.offer import Offer
 from headgate.core.plan import KEEP_ALL, Plan
 
 __all__ = ["UNKNOWN_CALL", "GateCall"]
@@ -24,6 +25,8 @@ class GateCall:
     #: The number of its `GateSpec` in the driver process; 0 where there is only one of the name.
     spec: int = 0
     opening: Plan = KEEP_ALL
+    #: What that plan was made of, for a first batch whose size is known.
+    offer: Offer | None = None
 
     def may_meet(self, published: Mapping[str, Any], owner: str | None) -> bool:
         """Whether a published plan is this gate's, and not a namesake's of the same driver (`owner`).
@@ -41,12 +44,16 @@ class GateCall:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
-        return {"number": self.number, "spec": self.spec, "opening": self.opening.to_json()}
+        offer = None if self.offer is None else self.offer.to_json()
+        opening = self.opening.to_json()
+        return {"number": self.number, "spec": self.spec, "opening": opening, "offer": offer}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> GateCall:
         """What `to_json` wrote."""
-        return cls(int(value["number"]), int(value["spec"]), Plan.from_json(value["opening"]))
+        given = value.get("offer")
+        offer = None if given is None else Offer.from_json(given)
+        return cls(int(value["number"]), int(value["spec"]), Plan.from_json(value["opening"]), offer)
 
 
 UNKNOWN_CALL = GateCall()

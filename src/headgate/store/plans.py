@@ -6,11 +6,13 @@ Read by Spark's Python workers once a batch, so this module imports little.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from headgate.core.batch_size import RowsExpected
+from headgate.core.offer import Offer
 from headgate.core.plan import Plan
 from headgate.errors import NamedTwice, SnapshotError
 from headgate.store.file_age import age_by_the_store
@@ -18,7 +20,7 @@ from headgate.store.folder import claim_json, read_json, unclaim, write_json
 from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 from headgate.store.lease import Holder, Lease, Watch, this_process
 
-__all__ = ["PinnedPlan", "PlanStore"]
+__all__ = ["PinnedPlan", "PlanStore", "Resolve", "Resolved"]
 
 #: A loop whose plan is so many batches old is taken for gone, whatever its heartbeat says.
 BEHIND = 100
@@ -51,11 +53,14 @@ class PinnedPlan:
     #: The run that pinned it, and the number of the gate's call in it (`GateCall`).
     run: str = ""
     call: int = 0
+    #: How large the batch was said to be when it was pinned; None where nobody could tell.
+    expected: RowsExpected | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
         value = {"plan": self.plan.to_json(), "origin": self.origin, "shape": self.shape}
-        told = {"note": self.note, "run": self.run, "call": self.call}
+        told: dict[str, Any] = {"note": self.note, "run": self.run, "call": self.call}
+        told["expected"] = None if self.expected is None else self.expected.to_json()
         return value | {name: said for name, said in told.items() if said}
 
     @classmethod
@@ -63,6 +68,7 @@ class PinnedPlan:
         """What `to_json` wrote."""
         if not (isinstance(value, dict) and {"plan", "origin"} <= value.keys()):
             raise SnapshotError(f"{value!r} is no pinned plan: start with a new control folder")
+        expected = value.get("expected")
         return cls(
             Plan.from_json(value["plan"]),
             str(value["origin"]),
@@ -70,7 +76,21 @@ class PinnedPlan:
             str(value.get("note", "")),
             str(value.get("run", "")),
             int(value.get("call", 0)),
+            None if expected is None else RowsExpected.from_json(expected),
         )
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A plan for the batch's own size, and that size; where there is no plan, why, if it matters."""
+
+    plan: Plan | None = None
+    expected: RowsExpected | None = None
+    note: str = ""
+
+
+#: From what was published (and the batch) to a plan for the batch's own size.
+Resolve = Callable[[Mapping[str, Any], int], Resolved]
 
 
 class PlanStore:
@@ -100,6 +120,7 @@ class PlanStore:
         urgent_s: float | None = None,
         origin: str = "plan",
         spec: int = 0,
+        offer: Offer | None = None,
     ) -> None:
         """Let this plan hold for every batch not pinned yet; `origin` says why it is this one.
 
@@ -107,7 +128,8 @@ class PlanStore:
         `urgent_s`, the next plan is worth waiting for. The file says besides which batch was the
         latest ever handled, whatever run of the query it was in: one up to there that has no pin is
         run again, and its plan is in the ledger. `spec` is the number of the gate that it is for, where
-        its name has several.
+        its name has several. `offer` is what the plan was made of: a batch whose size is known meets one
+        made for that size.
         """
         if self._handled is None:
             self._handled = self._handled_before()
@@ -122,6 +144,8 @@ class PlanStore:
             "urgent_s": urgent_s,
             "at": self._clock(),
         }
+        if offer is not None:
+            value["offer"] = offer.to_json()
         # The next batch writes it again: that waits for no disk. What a batch met is its pin.
         write_json(self.folder / "plan.json", value, lasting=False)
 
@@ -145,7 +169,9 @@ class PlanStore:
         value = self._published()
         return None if value is None else Plan.from_json(value["plan"])
 
-    def _await_plan(self, batch: int, me: Holder | None, call: GateCall) -> PinnedPlan | None:
+    def _await_plan(
+        self, batch: int, me: Holder | None, call: GateCall, resolve: Resolve | None
+    ) -> PinnedPlan | None:
         """The gate's plan that holds, after a short wait if the last batch's report is on its way.
 
         Batches that follow each other without a pause race the loop: Spark reports the end of one
@@ -161,7 +187,8 @@ class PlanStore:
                 value = self._published()
         if value is None or not call.may_meet(value, None if me is None else me.owner):
             return None
-        return PinnedPlan(Plan.from_json(value["plan"]), str(value.get("origin", "plan")))
+        found = PinnedPlan(Plan.from_json(value["plan"]), str(value.get("origin", "plan")))
+        return _sized(found, value, batch, resolve)
 
     def _worth_waiting(self, value: dict[str, Any], batch: int) -> bool:
         """Whether the report on its way may change much: that of a batch that lasted long enough.
@@ -210,11 +237,13 @@ class PlanStore:
         shape: str = "",
         me: Holder | None = None,
         call: GateCall = UNKNOWN_CALL,
+        resolve: Resolve | None = None,
     ) -> PinnedPlan:
         """This batch's plan: the one it had before, else the one that holds now, from now on.
 
         `fallback` is for a loop that is gone: a plan, or what makes one only then. `me` is the driver
-        that the batch runs for, `call` the call that made the gate. Raises OSError where the folder
+        that the batch runs for, `call` the call that made the gate, `resolve` what makes a plan for the
+        batch's own size of the one that holds. Raises OSError where the folder
         cannot be used, `OwnedElsewhere` where another driver that lives has the gate in this query, and
         `NamedTwice` where another gate of the name is in it.
         """
@@ -225,7 +254,8 @@ class PlanStore:
         if found is None:
             chosen, lost = self._met_before(batch)
             if chosen is None:
-                chosen = replace(self._holding(batch, fallback, me, call), shape=shape, note=note)
+                chosen = replace(self._holding(batch, fallback, me, call, resolve), shape=shape)
+                chosen = replace(chosen, note="; ".join(filter(None, (note, chosen.note))))
             if lost:
                 chosen = replace(chosen, origin="lost-plan")
             found = self._claim(batch, self._signed(chosen, me, call))
@@ -238,11 +268,16 @@ class PlanStore:
         fallback: PinnedPlan | Callable[[], PinnedPlan],
         me: Holder | None,
         call: GateCall,
+        resolve: Resolve | None,
     ) -> PinnedPlan:
         """What a batch meets that has not run before."""
         if not self.loop_alive(batch, me):
             return fallback() if callable(fallback) else fallback
-        return self._await_plan(batch, me, call) or PinnedPlan(call.opening, "start")
+        found = self._await_plan(batch, me, call, resolve)
+        if found is None:
+            opening = {} if call.offer is None else {"offer": call.offer.to_json()}
+            found = _sized(PinnedPlan(call.opening, "start"), opening, batch, resolve)
+        return found
 
     @staticmethod
     def _signed(pin: PinnedPlan, me: Holder | None, call: GateCall) -> PinnedPlan:
@@ -298,6 +333,21 @@ class PlanStore:
     def unpin(self, batch: int) -> None:
         """Drop a batch's pin: what it met is in the ledger, or of no use any more."""
         unclaim(self._pin_path(batch))
+
+
+def _sized(
+    found: PinnedPlan, published: Mapping[str, Any], batch: int, resolve: Resolve | None
+) -> PinnedPlan:
+    """The pin, with a plan for the batch's own size where that can be had."""
+    if resolve is None or found.origin not in ("plan", "start"):
+        return found
+    try:
+        resolved = resolve(published, batch)
+    except Exception as error:  # a person's policy, or a checkpoint of another Spark
+        text = f"{type(error).__name__}: {error}".splitlines()[0]
+        return replace(found, note=f"the batch's size could not be used ({text})")
+    plan = found.plan if resolved.plan is None else resolved.plan
+    return replace(found, plan=plan, expected=resolved.expected, note=resolved.note)
 
 
 def _one_behind(value: dict[str, Any], batch: int) -> bool:

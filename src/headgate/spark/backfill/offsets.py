@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql import DataFrame, SparkSession
 
 from headgate.errors import BadArgument, NotAsRecorded
+from headgate.spark.checkpoint import ends_of_batch, files_between, first_offsets, records_between
 from headgate.store.ledger.records import Record
 
 __all__ = [
@@ -58,12 +59,7 @@ def rows_between(source: Mapping[str, Any]) -> int | None:
     try:
         start, end = _parsed(source.get("startOffset")), _parsed(source.get("endOffset"))
         if isinstance(start, dict) and isinstance(end, dict) and "Kafka" in str(source["description"]):
-            pairs = [
-                (int(start.get(topic, {}).get(partition, 0)), int(last))
-                for topic, partitions in end.items()
-                for partition, last in partitions.items()
-            ]
-            return sum(last - first for first, last in pairs)
+            return records_between(start, end)
         rate = _RATE.match(str(source.get("description")))
         if rate and isinstance(start, int) and isinstance(end, int):
             return int(rate[1]) * (end - start)
@@ -120,15 +116,13 @@ def committed(checkpoint: Path, batch: int) -> bool:
 
 
 def _offset_log(checkpoint: Path, batch: int) -> tuple[Any, ...]:
-    path = checkpoint / "offsets" / str(batch)
     try:
-        lines = path.read_text().splitlines()
+        return tuple(ends_of_batch(checkpoint, batch))
     except OSError as error:
         raise BadArgument(
             f"checkpoint={str(checkpoint)!r} has no offsets of batch {batch}: give the query's "
             "checkpoint folder; Spark keeps the last hundred batches there"
         ) from error
-    return tuple(None if line == "-" else json.loads(line) for line in lines[2:])
 
 
 def kafka_rows(
@@ -151,7 +145,7 @@ def kafka_rows(
     def rows(batch: BatchOffsets) -> DataFrame:
         start, end = batch.starts[source], batch.ends[source]
         if start is None and checkpoint is not None:
-            start = _first_offsets(Path(checkpoint), source)
+            start = first_offsets(Path(checkpoint), source)
         if start is None:
             raise BadArgument(
                 f"batch {batch.batch} is the query's first, and Spark reports no start for it: "
@@ -180,11 +174,6 @@ _STREAM_ONLY = (
 )  # fmt: skip
 
 
-def _first_offsets(checkpoint: Path, source: int) -> Any:
-    text = (checkpoint / "sources" / str(source) / "0").read_text(errors="replace")
-    return json.loads(text[text.index("{") :])
-
-
 def file_rows(
     load: Callable[[list[str]], DataFrame],
     checkpoint: str | Path,
@@ -202,11 +191,8 @@ def file_rows(
         raise BadArgument(f"changed={changed!r}: give 'refuse' or 'read'")
 
     def rows(batch: BatchOffsets) -> DataFrame:
-        start, end = batch.starts[source], batch.ends[source]
-        first = -1 if start is None else int(start["logOffset"])
-        last = int(end["logOffset"])
-        log = Path(checkpoint) / "sources" / str(source)
-        entries = {e["path"]: e for e in _file_log(log) if first < int(e["batchId"]) <= last}
+        found = files_between(Path(checkpoint), source, batch.starts[source], batch.ends[source])
+        entries = {entry["path"]: entry for entry in found}
         if changed == "refuse":
             _check_files(batch.batch, entries)
         frame = load([unquote(path) for path in entries])  # the log holds them encoded
@@ -239,10 +225,3 @@ def _check_files(batch: int, entries: Mapping[str, Mapping[str, Any]]) -> None:
             'them back; or give changed="read" to file_rows if they only were copied',
             {batch: bad[0]},
         )
-
-
-def _file_log(folder: Path) -> Iterator[dict[str, Any]]:
-    for path in sorted(folder.iterdir()):
-        if path.name.removesuffix(".compact").isdigit():
-            for line in path.read_text().splitlines()[1:]:
-                yield json.loads(line)

@@ -15,6 +15,7 @@ from headgate.settings import RETENTION_S, GateSettings
 # isort: split
 from pyspark.sql import DataFrame
 
+from headgate.spark.checkpoint import check_checkpoint
 from headgate.spark.gate.frame import Gate
 from headgate.spark.gate.identity import (
     seed_of,
@@ -45,6 +46,7 @@ def gate(
     seed: int | None = None,
     weight: bool = True,
     on_reshape: str = "refuse",
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Callable[[DataFrame], DataFrame]:
     """A gate for ``DataFrame.transform``: keeps what the query behind it can process in time.
 
@@ -75,6 +77,8 @@ def gate(
             (``dropDuplicates()``, ``distinct()``); estimates need it.
         on_reshape: a batch that began under another identity, seed or keep and runs again:
             ``"refuse"`` ends the query with `ShapeChanged`, ``"accept"`` judges and records it anew.
+        checkpoint: the query's checkpoint, where it is not found by itself (over Connect, unless it is
+            in the session's default place): how many rows a batch has stands there before it runs.
 
     The result has one more column, ``_weight``: 1 / keep rate.
     """
@@ -119,6 +123,7 @@ def gate(
         seed=seed_of(name) if seed is None else seed,
         weight=weight,
         on_reshape=on_reshape,
+        checkpoint=None if checkpoint is None else check_checkpoint(checkpoint),
     )
     return build.apply
 

@@ -14,6 +14,7 @@ from typing import Any
 from headgate.control import ControllerConfig
 from headgate.core.groups import GroupStats
 from headgate.core.load import Budget
+from headgate.core.offer import Offer
 from headgate.core.plan import SCALE, Plan
 from headgate.errors import BadArgument, WrongKindOfFrame
 from headgate.policies import Policy
@@ -39,6 +40,7 @@ from headgate.spark.gate.meter import before_gate, behind_draw, behind_gate, met
 from headgate.spark.gate.plan_source import FORMAT, PlanSource
 from headgate.spark.gate.predicates import require_predicate
 from headgate.spark.gate.read_limits import read_limit
+from headgate.spark.gate.resolver import Resolver
 from headgate.spark.gate.shape import THRESHOLD, WEIGHT, GateShape, Limits, quoted, quoted_name
 from headgate.spark.gate.task_plan import TaskPlan
 from headgate.spark.gate.trial import try_workers
@@ -81,6 +83,8 @@ class Gate:
     weight: bool = True
     #: What to do with a batch that began under another shape: "refuse" or "accept".
     on_reshape: str = "refuse"
+    #: The query's checkpoint, as people gave it: how large a batch is stands there before it runs.
+    checkpoint: str | None = None
 
     def apply(self, frame: DataFrame) -> DataFrame:
         """The DataFrame behind the gate."""
@@ -127,7 +131,7 @@ class Gate:
             made = self._literal(spark, frame, shape, gates)
         else:
             spec = self._prepare(spark, frame, shape)
-            call = GateCall(next(_CALLS), spec.number, spec.opening)
+            call = GateCall(next(_CALLS), spec.number, spec.opening, self._offer(spec))
             made = self.planned(spark, frame, shape, gates, call)
         # The meter behind the gate reads the weight, so it is there in any case, and left out last.
         return made if self.weight else made.drop(WEIGHT)
@@ -232,6 +236,7 @@ class Gate:
             "on_reshape": self.on_reshape,
             "driver": json.dumps(asdict(this_process())),
             "call": json.dumps(call.to_json()),
+            "resolver": self._resolver(spark).to_text(),
         }
         if trial is not None:
             options["trial"] = trial
@@ -280,7 +285,8 @@ class Gate:
         mine = (self.control, self.settings, self.policy, shape.digest)
         known = (spec for spec in loop.specs.named(self.name) if spec.made_of() == mine)
         spec: Any = next(known, None) or self._prepare(main, frame, shape, query)
-        plan = self._lookup(shape, GateCall(spec=spec.number, opening=spec.opening)).of(query, batch)
+        call = GateCall(spec=spec.number, opening=spec.opening, offer=self._offer(spec))
+        plan = self._lookup(spark, shape, call).of(query, batch)
         if plan.keeps_everything:
             tally = Tally()
             weighted = self._weighted(frame, frame.columns, gates, F.lit(1.0))
@@ -293,11 +299,21 @@ class Gate:
         loop.tally(self.name, query, batch, tally)
         return tally.watch(weighted, row_hash(weighted, shape.identity, self.seed))
 
-    def _lookup(self, shape: GateShape, call: GateCall) -> TaskPlan:
+    def _lookup(self, spark: SparkSession, shape: GateShape, call: GateCall) -> TaskPlan:
         return TaskPlan(
             str(self.control), self.name, shape.digest, self.settings.on_failure,
-            self.settings.floor, self.on_reshape, this_process(), call,
+            self.settings.floor, self.on_reshape, this_process(), call, self._resolver(spark),
         )  # fmt: skip
+
+    def _resolver(self, spark: SparkSession) -> Resolver:
+        """What makes a plan for the size of the batch, in a worker."""
+        root = spark.conf.get("spark.sql.streaming.checkpointLocation", None)
+        return Resolver(self.policy, self.checkpoint, root)
+
+    def _offer(self, spec: GateSpec) -> Offer | None:
+        """What the plan of a query's first batch is made of, where its size decides."""
+        opening = spec.opening_budget()
+        return None if opening is None else Offer(opening, GroupStats(keys=spec.keys))
 
     @property
     def _draws(self) -> bool:
@@ -359,7 +375,7 @@ class Gate:
         brought = F.col(SIC) if self.sic == "derived" else None
         frame = frame.observe(inside, *before_gate(self.arrival, classes, group, brought), *seen)
         if shape.cells is not None:
-            drawn = self._drawn(frame, shape, Pinned(self._lookup(shape, call)), gates)
+            drawn = self._drawn(frame, shape, Pinned(self._lookup(spark, shape, call)), gates)
             return drawn.observe(outside, *behind_gate(None, hashed=F.col(HASH))).drop(HASH)
         # One column for the subquery: each mention of it would be another read of the plan.
         frame = frame.withColumn(_LIMITS, self._limits(spark, shape, call, len(classes)))

@@ -16,6 +16,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from headgate.core.plan import KEEP_ALL, Plan
+from headgate.spark.gate.resolver import Resolver
 from headgate.spark.gate.task_plan import TaskPlan, batch_of_task
 from headgate.store.folder import claim_json, read_json, unclaim
 from headgate.store.gate_call import GateCall
@@ -72,6 +73,7 @@ class PlanReader(DataSourceReader):
             float(given["floor"]), given.get("on_reshape", "refuse"),
             Holder.from_json(json.loads(given.get("driver", "null"))),
             GateCall.from_json(json.loads(given["call"])),
+            Resolver.from_text(given["resolver"]) if "resolver" in given else None,
         )  # fmt: skip
         return lookup.of(*running)
 

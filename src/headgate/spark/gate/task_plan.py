@@ -10,9 +10,10 @@ from pyspark import TaskContext
 
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.errors import NamedTwice, OwnedElsewhere, ShapeChanged
+from headgate.spark.gate.resolver import Resolver
 from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 from headgate.store.lease import Holder, Watch
-from headgate.store.plans import PinnedPlan, PlanStore
+from headgate.store.plans import PinnedPlan, PlanStore, Resolve
 from headgate.store.shape_files import difference
 
 __all__ = ["TaskPlan", "batch_of_task"]
@@ -58,6 +59,8 @@ class TaskPlan:
     #: The driver process that built the gate.
     driver: Holder | None = None
     call: GateCall = UNKNOWN_CALL
+    #: What makes a plan for the batch's own size; None where plans are for any size.
+    resolver: Resolver | None = None
 
     def of(self, query: str, batch: int) -> Plan:
         """The plan of this batch, from now on and for every attempt."""
@@ -68,12 +71,18 @@ class TaskPlan:
         store = PlanStore(Path(self.control), self.gate, query, watch=_WATCH)
         me = None if self.driver is None else replace(self.driver, run=_run_of_task())
         try:
-            found = store.pin(batch, self.fallback, self.shape, me, self.call)
+            found = store.pin(batch, self.fallback, self.shape, me, self.call, self._resolve(query))
         except (OwnedElsewhere, NamedTwice):
             raise
         except Exception:  # whatever is wrong with the folder, the query goes on
             return self._without_plan(store, batch)
         return self._of_this_shape(found, query, batch)
+
+    def _resolve(self, query: str) -> Resolve | None:
+        resolver, control = self.resolver, Path(self.control)
+        if resolver is None:
+            return None
+        return lambda published, batch: resolver.resolve(published, control, query, batch)
 
     def _without_plan(self, store: PlanStore, batch: int) -> PinnedPlan:
         """The plan cannot be had; where a pin still can, a replay meets the same again."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self, TypeVar
 
+from headgate.core.batch_size import RowsExpected
 from headgate.core.plan import Plan
 
-__all__ = ["Evidence", "Findings", "Record"]
+__all__ = ["Evidence", "Findings", "Record", "Size"]
 
 _VERSION = 1
 
@@ -42,6 +43,21 @@ class Evidence:
 
 
 @dataclass(frozen=True)
+class Size:
+    """How large a batch was expected to be when its plan was pinned."""
+
+    #: Rows; None where nobody could tell.
+    expected_rows: float | None = None
+    #: What they were read from (`headgate.core.batch_size`): offsets, seconds, bytes or files.
+    size_known_by: str = ""
+
+    @classmethod
+    def of(cls, expected: RowsExpected | None) -> Self:
+        """As a pin has it."""
+        return cls() if expected is None else cls(expected.rows, expected.known_by)
+
+
+@dataclass(frozen=True)
 class Record:
     """One batch through one gate.
 
@@ -50,7 +66,7 @@ class Record:
     itself, row by row and reason by reason. A join keeps all rows and sheds comparisons: those that
     the full join makes, those it made, those it skipped.
 
-    In JSON all fields lie flat, those of `found` and `evidence` too, as 0.1.0 wrote them.
+    In JSON all fields lie flat, those of its parts too, as 0.1.0 wrote them.
     """
 
     gate: str
@@ -79,6 +95,7 @@ class Record:
     offsets: list[dict[str, Any]] = field(default_factory=list)
     #: Whose record it is: a gate's (follows a plan), a guard's (follows the clock), or a join's.
     kind: str = "gate"
+    size: Size = field(default_factory=Size)
     found: Findings = field(default_factory=Findings)
     evidence: Evidence = field(default_factory=Evidence)
 
@@ -99,7 +116,7 @@ class Record:
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
         value = asdict(self)
-        value |= value.pop("found") | value.pop("evidence")
+        value |= value.pop("size") | value.pop("found") | value.pop("evidence")
         value["plan"] = self.plan.to_json()
         value["digest"] = self.plan.digest
         return {"v": _VERSION, **value}
@@ -109,12 +126,13 @@ class Record:
         """What `to_json` wrote, in this version or an earlier one."""
         known = _known(cls, value)
         known["plan"] = Plan.from_json(value["plan"])
+        known["size"] = Size(**_known(Size, value))
         known["found"] = Findings(**_known(Findings, value))
         known["evidence"] = Evidence(**_known(Evidence, value))
         return cls(**known)
 
 
-_T = TypeVar("_T", Record, Findings, Evidence)
+_T = TypeVar("_T", Record, Size, Findings, Evidence)
 
 
 def _known(kind: type[_T], value: dict[str, Any]) -> dict[str, Any]:

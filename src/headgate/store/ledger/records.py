@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from headgate.store.ledger.carried import Carried, LedgerTotals, close_one, expire_one, totals_of
-from headgate.store.ledger.record import Evidence, Findings, Record
+from headgate.store.ledger.record import Evidence, Findings, Record, Size
 from headgate.store.ledger.segments import SEGMENT, Segments
 from headgate.store.ledger.totals import Totals
 
-__all__ = ["Evidence", "Findings", "Ledger", "Record", "gates_in", "queries_of"]
+__all__ = ["Evidence", "Findings", "Ledger", "Record", "Size", "gates_in", "queries_of"]
 
 #: The batch of a line, without reading all of it: the name is written in front of whatever people gave.
 _BATCH = re.compile(rb'^\{"v":\d+,"gate":"[^"\\]*","query":"[^"\\]*","batch":(\d+),')

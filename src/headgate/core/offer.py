@@ -1,0 +1,100 @@
+"""`Offer`: what a plan is made of once the size of its batch is known; published beside the plan.
+
+A control loop decides between batches, and does not know how large the next one will be; whoever pins
+the plan of a batch does. So the loop publishes a plan for the size that it expects, and beside it what
+that plan was made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from headgate.core.batch_size import Sizing
+from headgate.core.groups import GroupStats, Strata
+from headgate.core.load import Budget
+from headgate.core.row_budget import RowBudget
+from headgate.errors import SnapshotError
+
+__all__ = ["Offer"]
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A budget for a batch of any size, what is known of groups, and what sizes mean in rows."""
+
+    budget: Budget
+    groups: GroupStats
+    sizing: Sizing = field(default_factory=Sizing)
+    #: The share of the rows that a whole budget would keep: below 1 where a policy has maxima of its
+    #: own, and then the budget is for those rows alone.
+    wanted: float = 1.0
+
+    def at(self, rows: float) -> Budget:
+        """The budget for a batch of so many rows."""
+        return self.budget.at(round(rows * self.wanted))
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "budget": _budget_to_json(self.budget),
+            "groups": _groups_to_json(self.groups),
+            "sizing": self.sizing.to_json(),
+            "wanted": self.wanted,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Offer:
+        """What `to_json` wrote."""
+        try:
+            return cls(
+                _budget_from_json(value["budget"]),
+                _groups_from_json(value["groups"]),
+                Sizing.from_json(value["sizing"]),
+                float(value["wanted"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise SnapshotError(f"what was published is no offer ({error!r})") from error
+
+
+def _budget_to_json(budget: Budget) -> dict[str, Any]:
+    fits = None if budget.fits is None else budget.fits.to_json()
+    return {"keep": budget.keep, "state": budget.state, "sic": budget.sic, "fits": fits}
+
+
+def _budget_from_json(value: Mapping[str, Any]) -> Budget:
+    fits, sic = value["fits"], value["sic"]
+    return Budget(
+        keep=float(value["keep"]),
+        state=str(value["state"]),
+        sic=None if sic is None else float(sic),
+        fits=None if fits is None else RowBudget.from_json(fits),
+    )
+
+
+def _groups_to_json(groups: GroupStats) -> dict[str, Any]:
+    strata = groups.strata
+    return {
+        "counts": list(groups.counts.items()),
+        "total": groups.total,
+        "keys": dict(groups.keys),
+        "strata": None if strata is None else [strata.count, list(strata.curve), strata.deviation],
+        "span_us": groups.span_us,
+        "present": groups.present,
+    }
+
+
+def _groups_from_json(value: Mapping[str, Any]) -> GroupStats:
+    strata = value["strata"]
+    if strata is not None:
+        count, curve, deviation = strata
+        strata = Strata(int(count), tuple(float(rows) for rows in curve), float(deviation))
+    return GroupStats(
+        counts={int(key): int(rows) for key, rows in value["counts"]},
+        total=int(value["total"]),
+        keys={str(label): int(key) for label, key in value["keys"].items()},
+        strata=strata,
+        span_us=value["span_us"],
+        present=value["present"],
+    )

@@ -1,0 +1,134 @@
+"""A batch's size from Spark's offset log, as Spark writes it; without a session."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headgate.core.batch_size import OFFSETS
+from headgate.errors import BadArgument
+from headgate.spark.checkpoint import check_checkpoint, query_in
+from headgate.spark.gate.batch_size import sizes_of_batch
+
+
+def _log(checkpoint: Path, batch: int, *offsets: Any) -> None:
+    folder = checkpoint / "offsets"
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = ["-" if offset is None else json.dumps(offset) for offset in offsets]
+    (folder / str(batch)).write_text("\n".join(["v1", '{"batchWatermarkMs":0}', *lines]))
+
+
+def _source(checkpoint: Path, name: str, text: str, index: int = 0) -> Path:
+    folder = checkpoint / "sources" / str(index)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text)
+    return folder / name
+
+
+def _sizes(checkpoint: Path, batch: int) -> list[tuple[float, str]] | None:
+    found = sizes_of_batch(checkpoint, batch)
+    return None if found is None else [(size.units, size.unit) for size in found]
+
+
+def test_kafka_counts_ends_minus_starts_over_all_partitions(tmp_path: Path) -> None:
+    _log(tmp_path, 6, {"rides": {"0": 100, "1": 50}})
+    _log(tmp_path, 7, {"rides": {"0": 160, "1": 50, "2": 7}})
+    assert _sizes(tmp_path, 7) == [(67.0, OFFSETS)], "a partition that is new begins at 0"
+
+
+def test_the_first_batch_of_a_topic_begins_where_the_source_says(tmp_path: Path) -> None:
+    _log(tmp_path, 0, {"rides": {"0": 1000}})
+    _source(tmp_path, "0", '\0v1\n{"rides":{"0":400}}')
+    assert _sizes(tmp_path, 0) == [(600.0, OFFSETS)]
+
+
+def test_sources_that_count_rows_or_seconds(tmp_path: Path) -> None:
+    _log(tmp_path, 0, {"offset": 50, "timestamp": 1}, 4)
+    _log(tmp_path, 1, {"offset": 150, "timestamp": 2}, 6)
+    assert _sizes(tmp_path, 0) == [(50.0, OFFSETS), (4.0, "seconds")]
+    assert _sizes(tmp_path, 1) == [(100.0, OFFSETS), (2.0, "seconds")]
+
+
+def test_a_source_that_has_nothing_yet(tmp_path: Path) -> None:
+    _log(tmp_path, 0, None, {"offset": 5})
+    assert _sizes(tmp_path, 0) == [(0.0, OFFSETS), (5.0, OFFSETS)]
+
+
+def _entry(path: Path, batch: int, scheme: str = "file://") -> str:
+    return json.dumps({"path": f"{scheme}{path}".replace(" ", "%20"), "timestamp": 1, "batchId": batch})
+
+
+def test_files_are_their_bytes(tmp_path: Path) -> None:
+    names = [tmp_path / f"a file {n}" for n in range(3)]
+    for n, name in enumerate(names):
+        name.write_bytes(b"x" * 10 * (n + 1))
+    _log(tmp_path, 3, {"logOffset": 1})
+    _log(tmp_path, 4, {"logOffset": 3})
+    _source(tmp_path, "2", "v1\n" + _entry(names[0], 2))
+    _source(tmp_path, "3", "v1\n" + _entry(names[1], 3) + "\n" + _entry(names[2], 3))
+    assert _sizes(tmp_path, 4) == [(60.0, "bytes")]
+    names[1].unlink()
+    assert _sizes(tmp_path, 4) == [(3.0, "files")], "what cannot be looked at can be counted"
+
+
+def test_files_in_a_compacted_log(tmp_path: Path) -> None:
+    names = [tmp_path / str(n) for n in range(4)]
+    for name in names:
+        name.write_bytes(b"xx")
+    _log(tmp_path, 8, {"logOffset": 8})
+    _log(tmp_path, 9, {"logOffset": 10})
+    lines = [_entry(name, batch) for name, batch in zip(names, (3, 9, 9, 7), strict=True)]
+    _source(tmp_path, "9.compact", "\n".join(["v1", *lines]))
+    _source(tmp_path, "10", "v1\n" + _entry(names[3], 10))
+    assert _sizes(tmp_path, 9) == [(6.0, "bytes")], "two files of batch 9 and one of batch 10"
+
+
+@pytest.mark.parametrize(
+    ("end", "text"),
+    [
+        ({"sourceVersion": 1, "reservoirVersion": 7}, None),
+        ("text", None),
+        (None, "v2\n{}\n5"),
+        (None, "v1"),
+        (None, "v1\n{}\n{torn"),
+    ],
+)
+def test_what_nobody_knows_has_no_size(tmp_path: Path, end: Any, text: str | None) -> None:
+    _log(tmp_path, 4, {"offset": 5})
+    _log(tmp_path, 5, end)
+    if text is not None:
+        (tmp_path / "offsets" / "5").write_text(text)
+    assert _sizes(tmp_path, 5) is None
+
+
+def test_no_log_no_size(tmp_path: Path) -> None:
+    assert _sizes(tmp_path, 5) is None
+    _log(tmp_path, 5, {"offset": 5})
+    assert _sizes(tmp_path, 5) is None, "the batch before it is not known"
+
+
+def test_a_checkpoint_names_its_query(tmp_path: Path) -> None:
+    assert query_in(tmp_path) is None
+    (tmp_path / "metadata").write_text('{"id":"8c2d04fb"}')
+    assert query_in(tmp_path) == "8c2d04fb"
+    (tmp_path / "metadata").write_text("torn")
+    assert query_in(tmp_path) is None
+
+
+def test_a_folder_that_is_no_checkpoint_is_refused_at_the_call(tmp_path: Path) -> None:
+    assert check_checkpoint(tmp_path) == str(tmp_path), "an empty one may become one"
+    assert check_checkpoint(tmp_path / "later") == str(tmp_path / "later")
+    assert check_checkpoint("s3a://bucket/later") == "s3a://bucket/later"
+    (tmp_path / "rows.parquet").write_text("")
+    with pytest.raises(BadArgument, match="neither metadata nor offsets"):
+        check_checkpoint(tmp_path)
+    with pytest.raises(BadArgument, match="neither metadata nor offsets"):
+        check_checkpoint(tmp_path / "rows.parquet")
+    for nothing in ("", 5):
+        with pytest.raises(BadArgument, match="checkpointLocation"):
+            check_checkpoint(nothing)  # type: ignore[arg-type]
+    (tmp_path / "metadata").write_text("{}")
+    assert check_checkpoint(tmp_path) == str(tmp_path)
