@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -19,8 +18,9 @@ from headgate.errors import HeadgateError
 from headgate.policies import Policy
 from headgate.run.faults import Faults
 from headgate.run.gate_report import BatchReport
-from headgate.run.run import BookedRun
-from headgate.run.spec import Spec
+from headgate.run.report import Report
+from headgate.run.run import SettledRun
+from headgate.run.spec import SettledSpec
 from headgate.settings import GateSettings
 from headgate.store.ledger.records import Record
 
@@ -28,11 +28,9 @@ __all__ = ["GateRun", "GateSpec"]
 
 log = logging.getLogger("headgate")
 
-_NUMBERS = itertools.count(1)
-
 
 @dataclass(frozen=True)
-class GateSpec(Spec):
+class GateSpec(SettledSpec):
     """What a gate's call fixed for good: its place, its policy, its code's settings."""
 
     settings: GateSettings
@@ -53,27 +51,24 @@ class GateSpec(Spec):
     limits: int = 0
     #: The plan of a query's first batch.
     opening: Plan = field(default=KEEP_ALL, compare=False)
-    #: Every gate has one: two of a name may be made before either runs.
-    number: int = field(default_factory=lambda: next(_NUMBERS), compare=False, kw_only=True)
 
     def made_of(self) -> tuple[object, ...]:
         """Its folder, its settings, its policy and its shape."""
         return self.control, self.settings, self.policy, self.shape
 
-    def complete(self, report: BatchReport, reports: Mapping[str, Any]) -> BatchReport:
+    def complete(self, report: BatchReport, reports: Mapping[str, Report]) -> BatchReport:
         """The report with what the gate of the other stream says, in front of a join."""
         other = reports.get(self.policy.meets or "")
-        return replace(report, met=other.present) if isinstance(other, BatchReport) else report
+        return report if other is None else replace(report, met=other.present)
 
     def open(self, query: str) -> GateRun:
         """The gate at work in a query."""
         return GateRun(self, query)
 
 
-class GateRun(BookedRun):
+class GateRun(SettledRun[GateSpec, BatchReport]):
     """Feeds the controller and the policy, publishes their plan, and keeps the books."""
 
-    spec: GateSpec
     KIND = "gate"
     LEARNED = "controller.json"
 
@@ -94,11 +89,6 @@ class GateRun(BookedRun):
         #: Who confirms the counts of the batch that is taken up, and what speaks against them.
         self._witnessed = ("", "")
         self.publish()
-
-    def begin(self) -> float:
-        """What its code says, with people's changes on top."""
-        self.settings = self.effective_settings(self.spec.settings)
-        return self.settings.retention_s
 
     def _build(self, snapshot: Mapping[str, Any] | None) -> Controller:
         config = self.spec.controller or self.settings.controller_config()

@@ -29,3 +29,5 @@ class Report:
     spec: int = 0
     #: The name under which Spark reported what arrived.
     metric: str = ""
+    #: The groups of the batch as a bitmap, where a gate in front of the same join asks for them.
+    present: bytes | None = None

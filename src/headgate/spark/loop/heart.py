@@ -31,6 +31,8 @@ class _Pair:
     """A gate in a query, as this process has seen its lease."""
 
     lease: Lease
+    #: Whether the query is behind this folder's gate; else only a lease of our own says so.
+    sure: bool = True
     #: Not vouched for: its reports cannot be handled.
     silenced: bool = False
     #: Another process has the lease.
@@ -50,10 +52,11 @@ class Heart:
         self._lock = threading.Lock()  # never held while a file is read or written
         self._woken = threading.Event()
 
-    def steer(self, key: Key, folder: Path) -> None:
+    def steer(self, key: Key, folder: Path, sure: bool = True) -> None:
         """Beat for this gate in this query from now on; `folder` is where its plans are."""
         with self._lock:
-            self._pairs.setdefault(key, _Pair(Lease(folder)))
+            pair = self._pairs.setdefault(key, _Pair(Lease(folder), sure))
+            pair.sure = pair.sure or sure
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name="headgate-heartbeats", daemon=True
@@ -84,11 +87,10 @@ class Heart:
                 done.set()
         return done
 
-    @property
-    def beats(self) -> bool:
-        """Whether there is anything to beat for."""
+    def steers(self, query: str | None) -> bool:
+        """Whether there is anything to beat for, in this query (None: in any)."""
         with self._lock:
-            return bool(self._pairs)
+            return any(query in (None, key[1]) for key in self._pairs)
 
     # The thread.
 
@@ -124,6 +126,10 @@ class Heart:
             if holder is None:  # no batch of the query has come to the gate yet, or the folder is gone
                 self._miss(key, pair)
                 return
+            if not pair.sure:
+                pair.sure = holder.owner == this_process().owner and not holder.released
+                if not pair.sure:
+                    return
             pair.missed = 0
             if pair.lease.beat(this_process()):
                 pair.lost = False  # perhaps the other one has ended, and our workers took it up again
