@@ -76,7 +76,7 @@ def gates(
     loop.drain()
     assert _recorded(mount.control, "g", "one") == _recorded(well, "h", "two") == [0]
     mount.hang()
-    eventually(lambda: loop._workers[mount.control].stuck_s() > 0.3, "that the folder hangs")
+    eventually(lambda: loop.folders._workers[mount.control].stuck_s() > 0.3, "that the folder hangs")
     yield loop
     mount.answer()
 
@@ -171,7 +171,7 @@ def test_what_waits_for_a_folder_is_bounded_and_the_latest_is_kept(
         batch(mount.control, "g", "one", number)
     eventually(lambda: gates._seen["one"] == 20, "that all were heard of")
     assert len([r for r in caplog.records if "are given up" in r.getMessage()]) == 1, "once"
-    assert len(gates._workers[mount.control]._steps) < 10
+    assert len(gates.folders._workers[mount.control]._steps) < 10
     mount.answer()
     eventually(lambda: _recorded(mount.control, "g", "one")[-1] == 20, "the latest batch")
     recorded = _recorded(mount.control, "g", "one")

@@ -78,7 +78,7 @@ def test_a_gate_that_another_process_took_is_steered_again_once_it_is_back(
 ) -> None:
     def taken() -> bool:  # again, should a beat that was under way have come after it
         lease._write(ROME)
-        return loop._heartbeats.lost("g", "q")
+        return loop.folders.heartbeats.lost("g", "q")
 
     def ends(number: int) -> None:
         batch(control, "g", "q", number)
@@ -88,7 +88,7 @@ def test_a_gate_that_another_process_took_is_steered_again_once_it_is_back(
     eventually(taken, "that it is lost")
     ends(1)
     lease._write(this_process())
-    eventually(lambda: not loop._heartbeats.lost("g", "q"), "that it is ours again")
+    eventually(lambda: not loop.folders.heartbeats.lost("g", "q"), "that it is ours again")
     ends(2)
     assert list(Ledger(control, "g", "q").records()) == [0, 2], "batch 1 is in the other one's books"
 

@@ -95,7 +95,7 @@ def test_a_session_that_builds_gates_for_days_remembers_so_many_and_steers_those
 
 
 def test_folders_of_forgotten_gates_have_no_worker(loop: ControlLoop, tmp_path: Path) -> None:
-    loop.specs = Specs(most=3)
+    loop.specs._most = 3
     for i in range(10):
         loop.register(_spec(tmp_path / f"temporary-{i}", f"join-{i}"))
-    assert len(loop._workers) == 3
+    assert len(loop.folders._workers) == 3

@@ -25,8 +25,8 @@ BEHIND = 100
 #: A batch is pinned before its rows are judged, so one without a pin has judged none; unless its pin
 #: could not be written.
 _AFTER_A_CRASH = (
-    "the run before ended without a word and left no pin of this batch: if it ran before, its plan "
-    "could not be written then, and is not known"
+    "the run before failed or ended without a word, and left no pin of this batch: if it ran before, "
+    "its plan could not be written then, and is not known"
 )
 #: How long a batch waits for the plan that its predecessor's report is about to bring.
 PLAN_WAIT_S = 0.15

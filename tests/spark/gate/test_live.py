@@ -210,8 +210,8 @@ def test_a_query_that_was_over_before_anyone_looked_leaves_its_gate_free(
     frame.transform(hg.gate("gone", rate=0.5, control=tmp_path / "one"))
     spec = loop.specs.of("gone")
     assert spec is not None
-    loop._home["gone", "ended"] = spec.control
-    worker = loop._workers[spec.control]
+    loop.folders._home["gone", "ended"] = spec.control
+    worker = loop.folders._workers[spec.control]
     worker.open(spec, "ended")
     worker.wait()
     assert ("gone", "ended") in worker.running()

@@ -121,13 +121,13 @@ class FolderWorker:
         if not self.idle:
             self._post(lambda: self._close((name, query)))
 
-    def end(self, query: str | None, run: str | None = None) -> None:
+    def end(self, query: str | None, run: str | None = None, failed: bool = False) -> None:
         """The query (None: all) is over: its books are closed, and then its leases given back."""
 
         def act() -> None:
             for key in [key for key in self._runs if query in (None, key[1])]:
                 self._close(key)
-            self._heartbeats.end(query, run, self.control)
+            self._heartbeats.end(query, run, self.control, failed)
 
         if not self.idle or self._heartbeats.steers(self.control, query):
             self._post(act)

@@ -41,13 +41,23 @@ class _Pair:
     missed: int | None = None
 
 
+@dataclass(frozen=True)
+class _Leave:
+    """Leases to be given back: those of this run (None: of any), which may have failed."""
+
+    leases: list[Lease]
+    run: str | None
+    failed: bool
+    done: threading.Event
+
+
 class Heart:
     """The leases of one loop in one control folder, by gate and query."""
 
     def __init__(self, going_round: Callable[[], bool]) -> None:
         self._going_round = going_round
         self._pairs: dict[Key, _Pair] = {}
-        self._leaving: list[tuple[list[Lease], str | None, threading.Event]] = []
+        self._leaving: list[_Leave] = []
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()  # never held while a file is read or written
         self._woken = threading.Event()
@@ -74,14 +84,14 @@ class Heart:
         with self._lock:
             return key in self._pairs and self._pairs[key].lost
 
-    def leave(self, query: str | None, run: str | None) -> threading.Event:
+    def leave(self, query: str | None, run: str | None, failed: bool = False) -> threading.Event:
         """Give the leases of a query (None: of all) back; set when that is done."""
         done = threading.Event()
         with self._lock:
             keys = [key for key in self._pairs if query in (None, key[1])]
             leases = [self._pairs.pop(key).lease for key in keys]
             if leases:
-                self._leaving.append((leases, run, done))
+                self._leaving.append(_Leave(leases, run, failed, done))
                 self._woken.set()
             else:
                 done.set()
@@ -100,10 +110,10 @@ class Heart:
             with self._lock:
                 self._woken.clear()
                 leaving, self._leaving = self._leaving, []
-            for leases, run, done in leaving:
-                for lease in leases:
-                    self._give_back(lease, run)
-                done.set()
+            for one in leaving:
+                for lease in one.leases:
+                    self._give_back(lease, one)
+                one.done.set()
             with self._lock:
                 if not self._pairs and not self._leaving:
                     self._thread = None
@@ -114,9 +124,9 @@ class Heart:
                     self._beat(key, pair)
 
     @staticmethod
-    def _give_back(lease: Lease, run: str | None) -> None:
+    def _give_back(lease: Lease, leave: _Leave) -> None:
         try:
-            lease.release(this_process(), run)
+            lease.release(this_process(), leave.run, leave.failed)
         except OSError as error:
             log.debug("a lease could not be given back: %s", error)
 

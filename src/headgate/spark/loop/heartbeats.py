@@ -58,12 +58,15 @@ class Heartbeats:
         """Whether another process steers this gate in this query now."""
         return any(heart.lost((gate, query)) for heart in self._all())
 
-    def end(self, query: str | None, run: str | None = None, control: Path | None = None) -> None:
+    def end(
+        self, query: str | None, run: str | None = None, control: Path | None = None,
+        failed: bool = False,
+    ) -> None:  # fmt: skip
         """The query is over: whoever runs it next need not wait. Of another run the lease is kept.
 
-        In this folder, or in all.
+        In this folder, or in all. `failed`: it did not just end.
         """
-        given_back = [heart.leave(query, run) for heart in self._all(control)]
+        given_back = [heart.leave(query, run, failed) for heart in self._all(control)]
         until = time.monotonic() + _WAIT_S
         for done in given_back:
             done.wait(max(0.0, until - time.monotonic()))

@@ -24,7 +24,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -35,15 +34,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headgate.errors import BadArgument
 from headgate.run.report import Report
 from headgate.run.spec import Spec
+from headgate.spark.loop.batch_facts import BatchFacts
 from headgate.spark.loop.batch_tallies import Tally
 from headgate.spark.loop.fault_log import FaultLog
-from headgate.spark.loop.folder_worker import FolderWorker, Key
-from headgate.spark.loop.heartbeats import Heartbeats
+from headgate.spark.loop.folders import Folders
 from headgate.spark.loop.kinds import reports_of_all_kinds
-from headgate.spark.loop.passes import Passes
 from headgate.spark.loop.progress import Listener, last_batch, recent_reports
 from headgate.spark.loop.specs import Specs
-from headgate.spark.loop.task_times import TaskTimes
 from headgate.spark.session import is_connect
 from headgate.spark.worker_errors import said_by_worker
 
@@ -75,19 +72,13 @@ class ControlLoop:
         # (CPython 3.11), and `drain` takes items.
         self._steps: queue.Queue[Step] = queue.Queue()
         self.specs = Specs()
-        self._workers: dict[Path, FolderWorker] = {}
-        #: The folder that a gate's reports in a query go to, once there was one.
-        self._home: dict[Key, Path] = {}
         self._tallies: dict[tuple[str, str, int], Tally] = {}
-        self._times = TaskTimes(spark)
-        self._passes = Passes(spark)
+        self._facts = BatchFacts(spark)
         #: Queries that have a gate, or may have one; the handle outlives the query.
         self._queries: dict[str, StreamingQuery] = {}
         self._seen: dict[str, int] = {}
         #: Runs that ended, latest last: their reports may still come by the listener.
         self._over: deque[str] = deque(maxlen=1000)
-        #: Gates whose spec was forgotten, and of which that was said.
-        self._unknown: set[Key] = set()
         self._lock = threading.RLock()  # never held while a control folder is waited for
         self._faults = FaultLog("the control loop")
         self._ended = threading.Event()
@@ -95,7 +86,7 @@ class ControlLoop:
         if not connect:
             spark.streams.addListener(self._listener())
         self._thread = threading.Thread(target=self._run, name="headgate-loop", daemon=True)
-        self._heartbeats = Heartbeats(self._going_round)
+        self.folders = Folders(self.specs, self._going_round)
         self._thread.start()
         atexit.register(self.end)
 
@@ -116,18 +107,15 @@ class ControlLoop:
         ``foreachBatch``).
         """
         self.refuse_another(spec, inside)
+        worker = None
         with self._lock:
-            in_use = {of.number for w in self._workers.values() for of in w.running().values()}
-            spec = self.specs.add(spec, in_use)
-            worker = self._worker(spec.control)
-            self._let_go_of_folders()
+            spec = self.specs.add(spec, self.folders.in_use())
+            self.folders.add(spec)
             for query in self._queries:
-                self._steer(query)
-            reported = inside is not None and (spec.name, inside) in self._home
-            if inside is not None and reported:
-                self._settle((spec.name, inside), spec.control)
-                worker.open(spec, inside)
-        if reported:
+                self.folders.steer(query)
+            if inside is not None and self.folders.serves(spec.name, inside):
+                worker = self.folders.exchange(spec, inside)
+        if worker is not None:
             worker.wait(_OPENING_S)  # its batch is about to ask for a plan
         return spec
 
@@ -138,8 +126,7 @@ class ControlLoop:
         """
         with self._lock:
             self._catch_up()  # forget queries that have ended
-            folders = {one.control for one in self.specs.named(spec.name)}
-            workers = [worker for control, worker in self._workers.items() if control in folders]
+            workers = self.folders.with_gate(spec.name)
         for worker in workers:
             worker.wait(_OPENING_S)
         for worker in workers:
@@ -151,45 +138,12 @@ class ControlLoop:
                         "give this one another name, or stop that query first"
                     )
 
-    def _worker(self, control: Path) -> FolderWorker:
-        if control not in self._workers:
-            self._workers[control] = FolderWorker(control, self._heartbeats)
-        return self._workers[control]
-
-    def _let_go_of_folders(self) -> None:
-        """Folders whose specs are all forgotten need no worker: a join without `control` has its own."""
-        known = {spec.control for name in self.specs for spec in self.specs.named(name)}
-        for control in [c for c, worker in self._workers.items() if c not in known and worker.idle]:
-            del self._workers[control]
-
-    def _settle(self, key: Key, control: Path) -> None:
-        """The query is behind the gate of this folder, and not behind a namesake in another one."""
-        if self._home.get(key) != control:
-            self._home[key] = control
-            for other, worker in self._workers.items():
-                if other != control:
-                    worker.forget(*key)
-
-    def _steer(self, query: str) -> None:
-        """Beat for every gate that may be in this query.
-
-        Where gates of one name have several control folders, the query's is the one that its reports
-        are of; before the first, the one in which its workers have begun a lease.
-        """
-        for name in self.specs:
-            controls = {spec.control for spec in self.specs.named(name) if spec.steers}
-            home = self._home.get((name, query))
-            for control in controls if home is None else controls & {home}:
-                sure = home is not None or len(controls) == 1
-                self._heartbeats.steer(control, name, query, sure)
-
     def _going_round(self, control: Path | None = None) -> bool:
         """Whether the loop's thread is well, and Spark answers it, and the folder is not stuck.
 
         A heartbeat without that would keep old plans alive, and vouch for a Spark that is gone.
         """
-        worker = None if control is None else self._workers.get(control)
-        if worker is not None and worker.stuck_s() >= STUCK_S:
+        if control is not None and self.folders.stuck_s(control) >= STUCK_S:
             return False
         return self._thread.is_alive() and time.monotonic() - self._was_well < STUCK_S
 
@@ -206,7 +160,7 @@ class ControlLoop:
         with self._lock:
             self._work_off()
             self._catch_up()
-            workers = list(self._workers.values())
+            workers = self.folders.all()
         for worker in workers:
             if not worker.wait():
                 worker.tell_if_it_hangs()
@@ -230,13 +184,8 @@ class ControlLoop:
             if handle is None:
                 return
             self._queries[query] = handle
-        self._steer(query)
-        for name in self.specs:
-            likeliest: dict[Path, Spec] = {}
-            for spec in self.specs.named(name):  # in each folder the latest; a report will tell
-                likeliest.setdefault(spec.control, spec)
-            for control, spec in likeliest.items():
-                self._worker(control).open_known(spec, query)
+        self.folders.steer(query)
+        self.folders.take_up(query)
 
     def on_progress(self, text: str) -> None:
         """Let every gate of the query decide; first on the batches before it that nobody told of."""
@@ -256,54 +205,9 @@ class ControlLoop:
             return  # its last word was read when it ended; or it was told by the other way, too
         self._seen[query] = batch
         reports = reports_of_all_kinds(progress) | self._tallied(query, batch, progress)
-        self._measure(query, run, batch, reports)
-        self._ask_passes(query, run, batch, reports)
-        for worker in self._workers.values():
-            worker.pass_over(query, batch, reports.keys())
-        for gate, report in reports.items():
-            spec = self.specs.of(gate, report.spec)
-            if spec is None:
-                self._give_up(gate, query)
-                continue
-            self._settle((gate, query), spec.control)
-            self._worker(spec.control).report(spec, query, report, reports)
-
-    def _give_up(self, gate: str, query: str) -> None:
-        """Its spec was forgotten: it cannot be steered, so it fails open or closed, as it was told."""
-        self._heartbeats.silence(gate, query)
-        if (gate, query) not in self._unknown:
-            self._unknown.add((gate, query))
-            log.error(
-                "gate %r of query %s was built so long ago, and so many were built since, that it is "
-                "forgotten: it fails open or closed. Build its frame again, and start the query anew",
-                gate, query,
-            )  # fmt: skip
-
-    def _measure(self, query: str, run: str, batch: int, reports: dict[str, Report]) -> None:
-        """Reports of whoever wants to know, with the batch's task time and its trigger."""
         specs = {name: self.specs.of(name, report.spec) for name, report in reports.items()}
-        wanted = [name for name, spec in specs.items() if spec is not None and spec.measures_work]
-        asked = {name: reports[name] for name in wanted}
-        if not asked:
-            return
-        work = self._times.of_batch(run, batch)
-        interval = self._times.interval_s(run, self._queries.get(query))
-        for name, report in asked.items():
-            sample = replace(report.sample, work_s=work, interval_s=interval)
-            reports[name] = replace(report, sample=sample)
-
-    def _ask_passes(self, query: str, run: str, batch: int, reports: dict[str, Report]) -> None:
-        """Reports of gates, with whether the batch was read to its end when it was read last."""
-        for name, report in reports.items():
-            witness = report.witness
-            if witness is None:
-                continue
-            if witness.rereads:
-                witness = replace(witness, whole=self._passes.whole(run, batch, witness.handed_out))
-            if witness.limits:
-                cut = self._passes.cut_short(run, self._queries.get(query), report.metric)
-                witness = replace(witness, cut_short=cut)
-            reports[name] = replace(report, witness=witness)
+        reports = self._facts.added(reports, specs, run, self._queries.get(query))
+        self.folders.pass_on(query, batch, reports, specs)
 
     def _tallied(self, query: str, batch: int, progress: dict[str, Any]) -> dict[str, Report]:
         """The reports of gates inside ``foreachBatch``; a replayed batch was tallied again."""
@@ -321,25 +225,20 @@ class ControlLoop:
         if handle is not None and run is not None and str(handle.runId) != run:
             return  # the end of an earlier run, told late: this one goes on
         self._queries.pop(query, None)
+        failed = False
         if handle is not None:
             self._read_recent(query, handle)
             with contextlib.suppress(Exception):  # the session may be gone
-                if (said := said_by_worker(handle.exception())) is not None:
+                error = handle.exception()
+                failed = error is not None
+                if (said := said_by_worker(error)) is not None:
                     log.error("query %s ended: %s", query, said)
             self._over.append(str(handle.runId))
-            self._times.forget(str(handle.runId))
-            self._passes.forget(str(handle.runId))
+            self._facts.forget(str(handle.runId))
         self._seen.pop(query, None)
         for tally in [k for k in self._tallies if k[1] == query]:
             del self._tallies[tally]
-        self._end(query, None if handle is None else str(handle.runId))
-
-    def _end(self, query: str, run: str | None = None) -> None:
-        for key in [key for key in self._home if key[1] == query]:
-            del self._home[key]
-        self._unknown = {key for key in self._unknown if key[1] != query}
-        for worker in self._workers.values():
-            worker.end(query, run)
+        self.folders.end(query, None if handle is None else str(handle.runId), failed)
 
     # The thread.
 
@@ -359,7 +258,7 @@ class ControlLoop:
             self._faults.do(what, step)
 
     def _poll(self) -> None:
-        for worker in list(self._workers.values()):
+        for worker in self.folders.all():
             worker.tell_if_it_hangs()
             worker.refresh()
         self._do("asking for progress", self._catch_up)
@@ -386,15 +285,15 @@ class ControlLoop:
             if query not in self._queries:
                 self._queries[query] = handle
                 self.on_started(query)
-            self._steer(query)
+            self.folders.steer(query)
         for query, handle in list(self._queries.items()):
             if query in active:
                 self._read_recent(query, handle)
             else:
                 self.on_terminated(query)
         # One that was over before it was looked at, and whose reports came by the listener all the same.
-        for query in {of for _, of in self._home}.difference(active):
-            self._end(query)
+        for query in self.folders.queries().difference(active):
+            self.folders.end(query)
 
     def _read_recent(self, query: str, handle: StreamingQuery) -> None:
         if last_batch(handle) > self._seen.get(query, -1):
@@ -408,10 +307,4 @@ class ControlLoop:
         self._faults.quiet = True
         # The session may be gone already, and then there is nothing left to ask.
         self._faults.do("the last reports", self.drain)
-        workers = list(self._workers.values())
-        for worker in workers:
-            worker.faults.quiet = True
-            worker.end(None)
-        for worker in workers:
-            worker.wait()
-        self._heartbeats.stop()
+        self.folders.stop()
