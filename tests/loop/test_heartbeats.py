@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from headgate.spark.loop.heartbeats import Heartbeats
 from headgate.store import lease as lease_module
 from headgate.store.lease import Holder, Lease, this_process
 from headgate.store.plans import PlanStore
+from tests.eventually import eventually
 
 ROME = Holder("rome-driver", run="r1", host="rome", boot="b", pid=7, pid_started="1")
 ME = replace(this_process(), run="mine")
@@ -28,7 +29,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def hearts() -> Iterator[Heartbeats]:
-    found = Heartbeats(lambda: True)
+    found = Heartbeats(lambda _: True)
     yield found
     found.stop()
 
@@ -42,16 +43,9 @@ def _beat_of(lease: Lease) -> int:
     return -1 if holder is None or holder.owner != ME.owner else holder.beat
 
 
-def _eventually(look: Callable[[], bool], what: str) -> None:
-    until = time.monotonic() + 20.0
-    while not look():
-        assert time.monotonic() < until, f"never seen: {what}"
-        time.sleep(0.005)
-
-
 def _beats(lease: Lease) -> None:
     before = _beat_of(lease)
-    _eventually(lambda: _beat_of(lease) > before + 2, "three more beats")
+    eventually(lambda: _beat_of(lease) > before + 2, "three more beats")
 
 
 def _threads() -> list[threading.Thread]:
@@ -108,7 +102,7 @@ def test_a_thread_ends_with_the_last_gate_and_another_begins(tmp_path: Path, hea
     _beats(other)
     assert lease.holder().released, "no beat behind the back of its end"  # type: ignore[union-attr]
     hearts.end("other")
-    _eventually(lambda: len(_threads()) == before, "the thread's end")
+    eventually(lambda: len(_threads()) == before, "the thread's end")
     assert not hearts._hearts, "nothing is left of the folder"
     hearts.steer(tmp_path, "g", "q")
     _beats(lease)
@@ -121,11 +115,11 @@ def test_a_lease_that_stays_away_is_forgotten_and_a_report_brings_it_back(
     lease = _lease(tmp_path)
     hearts.steer(tmp_path, "g", "q")
     time.sleep(0.2)
-    assert hearts._hearts[tmp_path].beats, "a gate that no batch has come to is waited for"
+    assert hearts._hearts[tmp_path].steers(None), "a gate that no batch has come to is waited for"
     lease.claim(ME, "gate 'g'")
     _beats(lease)
     (tmp_path / "gates" / "g" / "queries" / "q" / "lease.json").unlink()
-    _eventually(lambda: not hearts._hearts[tmp_path].beats, "that it is forgotten")
+    eventually(lambda: not hearts._hearts[tmp_path].steers(None), "that it is forgotten")
     lease.claim(ME, "gate 'g'")
     hearts.steer(tmp_path, "g", "q")
     _beats(lease)
@@ -155,10 +149,10 @@ def test_a_lost_lease_that_comes_back_is_ours_again(tmp_path: Path, hearts: Hear
         lease._write(ROME)
         return hearts.lost("g", "q")
 
-    _eventually(taken, "that it is lost")
+    eventually(taken, "that it is lost")
     lease._write(replace(ROME, beat=1))
     time.sleep(0.1)
     assert lease.holder() == replace(ROME, beat=1), "it is left to the other one"
     lease._write(ME)  # our workers, when that one was gone
-    _eventually(lambda: not hearts.lost("g", "q"), "that it is ours again")
+    eventually(lambda: not hearts.lost("g", "q"), "that it is ours again")
     _beats(lease)

@@ -3,75 +3,46 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from headgate.core.plan import KEEP_ALL
+from headgate.errors import BadArgument
 from headgate.policies import Uniform
 from headgate.run.gate_spec import GateSpec
 from headgate.settings import GateSettings
-from headgate.spark.loop import heart
 from headgate.spark.loop import loop as loop_module
 from headgate.spark.loop.loop import ControlLoop
 from headgate.store.lease import Holder, Lease, this_process
 from headgate.store.ledger.records import Ledger
-from headgate.store.plans import PinnedPlan, PlanStore
-from headgate_lab.bench.year.load import MadeUpLoad
-from headgate_lab.bench.year.session import PlayedQuery, PlayedSession
+from headgate.store.plans import PlanStore
+from tests.eventually import eventually
+from tests.loop.conftest import Session
 
 ROME = Holder("rome-driver", run="r1", host="rome", boot="b", pid=7, pid_started="1")
 #: Here a loop is stuck when Spark has not answered it for so long.
 STUCK_S = 2.0
 
 
-class Session(PlayedSession):
-    """A session whose Spark may be gone: then it answers nothing."""
-
-    gone = False
-
-    @property
-    def active(self) -> list[PlayedQuery]:
-        if self.gone:
-            raise ConnectionRefusedError("the JVM has ended")
-        return super().active
-
-
 @pytest.fixture
-def session() -> Session:
-    return Session()
-
-
-@pytest.fixture
-def loop(session: Any, control: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlLoop]:
-    """A loop that looks often, beats often, and is soon taken for stuck; a gate runs in query "q"."""
-    monkeypatch.setattr(heart, "BEAT_S", 0.01)
+def gate(
+    loop: ControlLoop, session: Session, control: Path, monkeypatch: pytest.MonkeyPatch
+) -> GateSpec:
+    """A gate that runs in query "q", behind a loop that is soon taken for stuck."""
     monkeypatch.setattr(loop_module, "STUCK_S", STUCK_S)
-    found = ControlLoop(session)
-    found._poll_s = 0.02
-    found.register(GateSpec("g", control, GateSettings(rate=0.5), Uniform()))
+    spec = loop.register(GateSpec("g", control, GateSettings(rate=0.5), Uniform()))
     session.start("q")
-    found.drain()
-    yield found
-    session.gone = False
-    found.end()
+    loop.drain()
+    return spec
 
 
 @pytest.fixture
-def lease(loop: ControlLoop, control: Path) -> Lease:
+def lease(gate: GateSpec, control: Path) -> Lease:
     found = PlanStore(control, "g", "q").lease
     found.claim(replace(this_process(), run="mine"), "gate 'g'")
     return found
-
-
-def _eventually(look: Callable[[], bool], what: str) -> None:
-    until = time.monotonic() + 20.0
-    while not look():
-        assert time.monotonic() < until, f"never seen: {what}"
-        time.sleep(0.01)
 
 
 def _stands_still(lease: Lease) -> bool:
@@ -85,16 +56,16 @@ def test_no_heartbeat_vouches_for_a_spark_that_is_gone(
 ) -> None:
     time.sleep(1.2 * STUCK_S)
     assert loop._going_round(), "it is well as long as Spark answers, with nothing to report"
-    _eventually(lambda: not _stands_still(lease), "heartbeats")
+    eventually(lambda: not _stands_still(lease), "heartbeats")
     session.gone = True
-    _eventually(lambda: not loop._going_round(), "that it notices")
+    eventually(lambda: not loop._going_round(), "that it notices")
     assert loop._thread.is_alive()
-    _eventually(lambda: _stands_still(lease), "silence")
+    eventually(lambda: _stands_still(lease), "silence")
     session.gone = False
-    _eventually(lambda: not _stands_still(lease), "heartbeats again")
+    eventually(lambda: not _stands_still(lease), "heartbeats again")
 
 
-def test_no_heartbeat_vouches_for_a_loop_that_has_ended(loop: ControlLoop) -> None:
+def test_no_heartbeat_vouches_for_a_loop_that_has_ended(loop: ControlLoop, gate: GateSpec) -> None:
     assert loop._going_round()
     loop._ended.set()
     loop._thread.join(20)
@@ -103,23 +74,49 @@ def test_no_heartbeat_vouches_for_a_loop_that_has_ended(loop: ControlLoop) -> No
 
 
 def test_a_gate_that_another_process_took_is_steered_again_once_it_is_back(
-    loop: ControlLoop, session: Session, lease: Lease, control: Path
+    loop: ControlLoop, lease: Lease, control: Path, batch: Callable[..., None]
 ) -> None:
-    load = MadeUpLoad("g")
-
-    def batch(number: int) -> None:
-        plan = PlanStore(control, "g", "q").pin_to(number, PinnedPlan(KEEP_ALL, "plan")).plan
-        session.report("q", load.progress(number, time.time(), plan))
-        loop.drain()
-
     def taken() -> bool:  # again, should a beat that was under way have come after it
         lease._write(ROME)
-        return loop._heartbeats.lost("g", "q")
+        return loop.folders.heartbeats.lost("g", "q")
 
-    batch(0)
-    _eventually(taken, "that it is lost")
-    batch(1)
+    def ends(number: int) -> None:
+        batch(control, "g", "q", number)
+        loop.drain()
+
+    ends(0)
+    eventually(taken, "that it is lost")
+    ends(1)
     lease._write(this_process())
-    _eventually(lambda: not loop._heartbeats.lost("g", "q"), "that it is ours again")
-    batch(2)
+    eventually(lambda: not loop.folders.heartbeats.lost("g", "q"), "that it is ours again")
+    ends(2)
     assert list(Ledger(control, "g", "q").records()) == [0, 2], "batch 1 is in the other one's books"
+
+
+def test_a_report_that_the_listener_did_not_bring_is_taken_up_before_the_next_one(
+    loop: ControlLoop, session: Session, gate: GateSpec, control: Path, batch: Callable[..., None]
+) -> None:
+    batch(control, "g", "q", 0)
+    loop.drain()
+    listeners, session._listeners = session._listeners, []
+    with loop._lock:  # nobody looks by himself meanwhile
+        batch(control, "g", "q", 1)
+        session._listeners = listeners
+        batch(control, "g", "q", 2)
+        loop._work_off()
+    loop.drain()
+    assert list(Ledger(control, "g", "q").records()) == [0, 1, 2]
+
+
+def test_one_of_the_same_name_is_refused_while_a_query_that_began_again_has_not_reported_yet(
+    loop: ControlLoop, session: Session, gate: GateSpec, control: Path, batch: Callable[..., None]
+) -> None:
+    batch(control, "g", "q", 0)
+    loop.drain()
+    session.stop("q")
+    loop.drain()
+    loop.register(GateSpec("g", control, GateSettings(rate=0.7), Uniform()))
+    assert loop.register(gate) == gate, "nothing runs: the name is free"
+    session.start("q")
+    with pytest.raises(BadArgument, match="gate 'g' is running in query q, and is another one there"):
+        loop.register(GateSpec("g", control, GateSettings(rate=0.9), Uniform()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -237,11 +237,30 @@ class TestEveryPinHasAStory:
         assert store.pinned(1) == found
         assert store.pin(2, OPEN, me=this_process()).note == ""
 
+    @pytest.mark.parametrize("failed", [True, False], ids=["failed", "folder away at its end"])
+    def test_a_batch_that_failed_open_without_a_folder_and_runs_again_says_what_is_not_known(
+        self, control: Path, failed: bool
+    ) -> None:
+        """The folder is away when the batch first runs, and back when the query begins again."""
+        first, second = (replace(this_process(), run=run) for run in ("r1", "r2"))
+        store = PlanStore(control, "g", "q")
+        store.pin(0, OPEN, me=first)
+        store.publish(Plan(0.1))
+        if failed:
+            store.lease.release(this_process(), "r1", failed=True)
+        found = store.pin(1, OPEN, me=second)
+        assert "could not be written then" in found.note
+        assert store.pin(2, OPEN, me=second).note == ""
+
     def test_after_a_proper_end_nothing_is_in_doubt(self, control: Path) -> None:
         store = PlanStore(control, "g", "q")
         store.pin(0, OPEN, me=ROME)
         store.lease.release(ROME)
         assert store.pin(1, OPEN, me=this_process()).note == ""
+        one, two = (replace(this_process(), run=run) for run in ("r1", "r2"))
+        store.pin(2, OPEN, me=one)
+        store.lease.release(one, "r1")
+        assert store.pin(3, OPEN, me=two).note == ""
 
 
 class TestWhoSteers:

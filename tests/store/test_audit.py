@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from headgate.cli import main
 from headgate.core.plan import KEEP_ALL, Plan
-from headgate.store.ledger.audit import Audit, audit
+from headgate.store.ledger.audit import UNDER_WAY, Audit, audit
 from headgate.store.ledger.records import Evidence, Ledger, Record
 from headgate.store.plans import PinnedPlan, PlanStore
 
@@ -110,6 +112,22 @@ def test_a_batch_that_began_and_has_no_record_is_found_once_a_later_one_has(book
     assert found.unsettled == [10]
     assert found.balanced
     assert not found.complete
+
+
+def test_batches_that_nobody_records_any_more_are_missed(books: Path) -> None:
+    """A loop that is gone, or books that cannot be written: batches begin and are not heard of again."""
+    store = PlanStore(books, "g", "q")
+    for batch in range(10, 10 + UNDER_WAY):
+        store.pin_to(batch, PinnedPlan(PLAN, "plan"))
+    assert only(books).complete, "one may be running, and the loop be behind"
+    for batch in range(10 + UNDER_WAY, 60):
+        store.pin_to(batch, PinnedPlan(PLAN, "plan"))
+    found = only(books)
+    assert found.unsettled == list(range(10, 60 - UNDER_WAY))
+    assert found.begun == list(range(60 - UNDER_WAY, 60))
+    assert found.verdict == "missing"
+    assert audit(books, last=15)[0].unsettled == list(range(10, 16)), "of a span, too"
+    assert CliRunner().invoke(main, ["ledger", "verify", str(books)]).exit_code == 4
 
 
 def test_every_gate_and_query_has_its_own_findings(books: Path) -> None:

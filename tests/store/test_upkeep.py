@@ -22,12 +22,13 @@ from headgate.run.gate_run import GateRun
 from headgate.run.gate_spec import GateSpec
 from headgate.settings import GateSettings
 from headgate.store import upkeep as upkeep_module
+from headgate.store.crew import Crew
 from headgate.store.ledger.records import Ledger, Record, queries_of
 from headgate.store.ledger.segments import SEGMENT, Segments
 from headgate.store.plans import KEPT_PINS, PinnedPlan, PlanStore
 from headgate.store.pruning import pruned
 from headgate.store.settings_file import SettingsFile
-from headgate.store.upkeep import Crew, Upkeep, ended_queries
+from headgate.store.upkeep import Upkeep, ended_queries
 from headgate.testing.clock import ManualClock
 from headgate_lab.bench.year.books import write_books
 
@@ -47,7 +48,7 @@ def test_pins_are_pruned_by_what_the_run_knows_and_no_record_is_read(
 ) -> None:
     store = _pin(control, range(KEPT_PINS + 40))
     found = Upkeep(control, "g", "q")
-    monkeypatch.setattr(Crew, "ask", lambda self: None)
+    monkeypatch.setattr(Crew, "ask", lambda self, control=None: None)
     for batch in range(KEPT_PINS + 40):
         if batch != 3:
             found.after(batch, math.inf)

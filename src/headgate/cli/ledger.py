@@ -142,7 +142,7 @@ def verify(
       1  not balanced: records contradict themselves, each other or their pins
       3  doubtful: a source contradicts the counts of a batch; headgate.recount counts it again
       4  missing: batches ran and have no record
-    Batches that began after the last record are reported and are not an error: one may be running.
+    The latest batches without a record are reported and are not an error: one may be running.
     A span of batches or of time reads the records of that span alone.
 
     \b
@@ -207,7 +207,7 @@ def _verdict(found: Audit) -> list[str]:
         "are doubtful: their source contradicts the counts (headgate.recount counts them again)": (
             found.doubtful
         ),
-        "have no record, though later ones have (unsettled; headgate.recount counts them)": (
+        "have no record, though later ones ran (unsettled; headgate.recount counts them)": (
             found.unsettled
         ),
         "ran and left neither pin nor record (the folder was away, or the gate was taken out)": (

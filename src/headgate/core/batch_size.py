@@ -157,9 +157,10 @@ class Sizing:
         sizing = cls()
         try:
             for index, unit, *numbers, batches in value or []:
-                known = _Known(str(unit), *map(float, numbers), int(batches))
-                if not all(map(math.isfinite, map(float, numbers))) or known.units <= 0.0:
+                rows, units, latest, mean, variance = map(float, numbers)
+                if not math.isfinite(rows + units + latest + mean + variance) or units <= 0.0:
                     raise ValueError(f"{numbers} are no finite rows and units")
+                known = _Known(str(unit), rows, units, latest, mean, variance, int(batches))
                 sizing._known[int(index)] = known
         except (TypeError, ValueError) as error:
             raise SnapshotError(f"{value!r} is nothing that was learned of sizes: {error}") from error

@@ -20,7 +20,7 @@ from headgate.run.faults import Faults
 from headgate.run.gate_report import BatchReport
 from headgate.run.gate_spec import GateSpec
 from headgate.run.groups_seen import GroupsSeen
-from headgate.run.run import BookedRun
+from headgate.run.run import SettledRun
 from headgate.settings import GateSettings
 from headgate.store.ledger.records import Evidence, Findings, Record, Size
 from headgate.store.plans import PinnedPlan
@@ -30,10 +30,9 @@ __all__ = ["GateRun"]
 log = logging.getLogger("headgate")
 
 
-class GateRun(BookedRun):
+class GateRun(SettledRun[GateSpec, BatchReport]):
     """Feeds the controller and the policy, publishes their plan, and keeps the books."""
 
-    spec: GateSpec
     KIND = "gate"
     LEARNED = "controller.json"
 
@@ -59,11 +58,6 @@ class GateRun(BookedRun):
         #: The share of the last batch's rows that a whole budget would have kept.
         self._wanted = 1.0
         self.publish()
-
-    def begin(self) -> float:
-        """What its code says, with people's changes on top."""
-        self.settings = self.effective_settings(self.spec.settings)
-        return self.settings.retention_s
 
     def _build(self, snapshot: Mapping[str, Any] | None) -> Controller:
         config = self.spec.controller or self.settings.controller_config()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headgate.control import ControllerConfig
 from headgate.core.load import Budget, ReadLimit
@@ -13,7 +12,8 @@ from headgate.core.plan import KEEP_ALL, Plan
 from headgate.core.witness import UNKNOWN
 from headgate.policies import Policy
 from headgate.run.gate_report import BatchReport
-from headgate.run.spec import Spec
+from headgate.run.report import Report
+from headgate.run.spec import SettledSpec
 from headgate.settings import GateSettings
 
 if TYPE_CHECKING:
@@ -21,11 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["GateSpec"]
 
-_NUMBERS = itertools.count(1)
-
 
 @dataclass(frozen=True)
-class GateSpec(Spec):
+class GateSpec(SettledSpec):
     """Its place, its policy, its code's settings."""
 
     settings: GateSettings
@@ -46,8 +44,6 @@ class GateSpec(Spec):
     limits: int = 0
     #: The plan of a query's first batch.
     opening: Plan = field(default=KEEP_ALL, compare=False)
-    #: Every gate has one: two of a name may be made before either runs.
-    number: int = field(default_factory=lambda: next(_NUMBERS), compare=False, kw_only=True)
 
     def opening_budget(self) -> Budget | None:
         """What fits into a query's first batch, whose size is known when it begins; None where any does.
@@ -63,7 +59,7 @@ class GateSpec(Spec):
         """Its folder, its settings, its policy and its shape."""
         return self.control, self.settings, self.policy, self.shape
 
-    def complete(self, report: BatchReport, reports: Mapping[str, Any]) -> BatchReport:
+    def complete(self, report: BatchReport, reports: Mapping[str, Report]) -> BatchReport:
         """The report with what the gate of the other stream says, in front of a join."""
         other = reports.get(self.policy.meets) if self.policy.meets else None
         return report if other is None else replace(report, met=other.present)

@@ -11,10 +11,12 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from headgate.core.plan import Plan
 from headgate.errors import HeadgateError
+from headgate.run.report import Report
+from headgate.run.spec import SettledSpec, Spec
 from headgate.settings import GateSettings
 from headgate.store.folder import read_json, write_json
 from headgate.store.ledger.bookkeeper import Bookkeeper
@@ -23,49 +25,53 @@ from headgate.store.plans import PinnedPlan, PlanStore
 from headgate.store.settings_file import SettingsFile
 from headgate.store.upkeep import Upkeep
 
-__all__ = ["BookedRun", "Run"]
+__all__ = ["BookedRun", "Run", "SettledRun"]
 
 log = logging.getLogger("headgate")
 
+S = TypeVar("S", bound=Spec)
+R = TypeVar("R", bound=Report)
+WithSettings = TypeVar("WithSettings", bound=SettledSpec)
 
-class Run(ABC):
+
+class Run(ABC, Generic[S, R]):
     """Reports of batches in, each taken up once."""
 
-    def __init__(self, spec: Any, query: str) -> None:
+    def __init__(self, spec: S, query: str) -> None:
         self.spec, self.query = spec, query
         self.last_batch = -1
 
-    def handle(self, report: Any) -> Record | None:
+    def handle(self, report: R) -> Record | None:
         """A batch of its query ended; None if it was taken up before, or nothing is recorded of it."""
-        batch = int(report.sample.batch_id)
+        batch = report.sample.batch_id
         if batch <= self.last_batch:
             return None
         self.last_batch = batch
         return self.take_up(report)
 
     @abstractmethod
-    def take_up(self, report: Any) -> Record | None:
+    def take_up(self, report: R) -> Record | None:
         """Learn from the batch, decide, record."""
 
     def pass_over(self, batch: int) -> None:
         """A batch ended that had nothing for it."""
         self.last_batch = max(self.last_batch, batch)
 
-    def refresh(self) -> None:  # noqa: B027, nobody has to
+    def refresh(self) -> None:
         """Between batches: look whether something has changed."""
 
-    def finish(self) -> None:  # noqa: B027, nobody has to
+    def finish(self) -> None:
         """Its query is over: write what could not be written before."""
 
 
-class BookedRun(Run):
+class BookedRun(Run[S, R]):
     """A run with a folder of its own: plans, records, what was learned."""
 
     #: What people call it, and the file of what it learns.
     KIND: ClassVar[str]
     LEARNED: ClassVar[str] = ""
 
-    def __init__(self, spec: Any, query: str, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, spec: S, query: str, clock: Callable[[], float] = time.time) -> None:
         super().__init__(spec, query)
         self._clock = clock
         retention_s = self.begin()  # before anybody may expire records by another one
@@ -77,7 +83,7 @@ class BookedRun(Run):
     def __str__(self) -> str:
         return f"{self.KIND} {self.spec.name!r} of query {self.query}"
 
-    def take_up(self, report: Any) -> Record:
+    def take_up(self, report: R) -> Record:
         """Let it learn, publish the next plan, and keep the books."""
         self.refresh()
         self.learn(report)
@@ -96,17 +102,17 @@ class BookedRun(Run):
         """Read the settings that hold; how long records are kept, in seconds."""
 
     @abstractmethod
-    def learn(self, report: Any) -> None:
+    def learn(self, report: R) -> None:
         """Take up what the batch says."""
 
     @abstractmethod
-    def record(self, report: Any) -> Record:
+    def record(self, report: R) -> Record:
         """The batch as the ledger has it."""
 
     def publish(self) -> None:
         """Leave the plan for the next batch."""
 
-    def remember(self, report: Any) -> None:
+    def remember(self, report: R) -> None:
         """Write down what was learned; raises OSError where that cannot be done now."""
 
     def refresh(self) -> None:
@@ -117,7 +123,7 @@ class BookedRun(Run):
         """Try a last time what could not be written."""
         self._books.retry()
 
-    def booked(self, report: Any, **of_its_kind: Any) -> Record:
+    def booked(self, report: R, **of_its_kind: Any) -> Record:
         """The record, with what all kinds have in common."""
         sample = report.sample
         return Record(
@@ -134,19 +140,6 @@ class BookedRun(Run):
             offsets=list(report.offsets),
             **of_its_kind,
         )
-
-    def effective_settings(self, otherwise: GateSettings) -> GateSettings:
-        """What its own code says, with people's changes on top; `otherwise` if those cannot be read.
-
-        Not what ``gate.json`` says: another application may have declared one of the name since.
-        """
-        try:
-            changes = SettingsFile(self.spec.control, self.spec.name).overrides()
-            settings: GateSettings = self.spec.settings.changed(changes)
-        except (OSError, HeadgateError, ValueError) as error:
-            log.warning("%s: settings cannot be read (%s)", self, error)
-            return otherwise
-        return settings
 
     def pinned(self, batch: int) -> PinnedPlan | None:
         """What the batch was pinned to, as far as that can be read."""
@@ -173,3 +166,26 @@ class BookedRun(Run):
     def save_learned(self, value: Any) -> None:
         """For the next run; not synced, since the next batch writes it again."""
         write_json(self._store.folder / self.LEARNED, value, lasting=False)
+
+
+class SettledRun(BookedRun[WithSettings, R]):
+    """A run whose settings people may change while it is at work."""
+
+    settings: GateSettings
+
+    def begin(self) -> float:
+        """What its code says, with people's changes on top."""
+        self.settings = self.effective_settings(self.spec.settings)
+        return self.settings.retention_s
+
+    def effective_settings(self, otherwise: GateSettings) -> GateSettings:
+        """What its own code says, with people's changes on top; `otherwise` if those cannot be read.
+
+        Not what ``gate.json`` says: another application may have declared one of the name since.
+        """
+        try:
+            changes = SettingsFile(self.spec.control, self.spec.name).overrides()
+            return self.spec.settings.changed(changes)
+        except (OSError, HeadgateError, ValueError) as error:
+            log.warning("%s: settings cannot be read (%s)", self, error)
+            return otherwise

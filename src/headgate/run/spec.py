@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headgate.run.report import Report
+from headgate.settings import GateSettings
+
 if TYPE_CHECKING:
     from headgate.run.run import Run
 
-__all__ = ["Spec"]
+__all__ = ["SettledSpec", "Spec"]
+
+_NUMBERS = itertools.count(1)
 
 
 @dataclass(frozen=True)
@@ -24,8 +30,8 @@ class Spec(ABC):
     name: str
     control: Path
 
-    #: Tells specs of one name apart, in this process; 0: of this kind the latest of a name counts.
-    number: int = field(default=0, compare=False, kw_only=True)
+    #: Tells specs of one name apart, in this process: two may be made before either runs.
+    number: int = field(default_factory=lambda: next(_NUMBERS), compare=False, kw_only=True)
     #: Whether the loop's heartbeat keeps its plans alive.
     steers: bool = field(default=True, kw_only=True)
     #: Whether it wants to know the task time of batches.
@@ -35,10 +41,17 @@ class Spec(ABC):
         """What tells it from another of its name, without what the frame adds."""
         return (self.control,)
 
-    def complete(self, report: Any, reports: Mapping[str, Any]) -> Any:
+    def complete(self, report: Any, reports: Mapping[str, Report]) -> Any:
         """The report, with what it needs of the other reports of the same batch."""
         return report
 
     @abstractmethod
-    def open(self, query: str) -> Run:
+    def open(self, query: str) -> Run[Any, Any]:
         """It at work in a query."""
+
+
+@dataclass(frozen=True)
+class SettledSpec(Spec):
+    """One with settings, which people may change while it runs (``headgate set``)."""
+
+    settings: GateSettings

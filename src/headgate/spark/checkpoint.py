@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from pyspark.sql.streaming.query import StreamingQuery
+
 from headgate.errors import BadArgument
 
 __all__ = [
@@ -21,6 +23,7 @@ __all__ = [
     "ends_of_batch",
     "files_between",
     "first_offsets",
+    "location_of",
     "local_path",
     "query_in",
     "records_between",
@@ -37,6 +40,16 @@ def local_path(location: str) -> Path | None:
     if parts.scheme == "file":
         return Path(unquote(parts.path))
     return None if parts.scheme else Path(location)
+
+
+def location_of(query: StreamingQuery) -> str | None:
+    """Where a query that runs keeps its checkpoint; None over Connect, which does not tell."""
+    try:
+        location = str(query._jsq.streamingQuery().resolvedCheckpointRoot())
+    except Exception:  # Connect has no such thing, and another Spark may not
+        return None
+    # Spark writes a local path as file:/tmp/x, without encoding it.
+    return "/" + location[len("file:") :].lstrip("/") if location.startswith("file:") else location
 
 
 def check_checkpoint(checkpoint: str | os.PathLike[str]) -> str:

@@ -1,11 +1,13 @@
 """One call of a gate, as the workers behind it know it.
 
 A name may be called twice in a session, with two policies, before either query starts. What belongs to a
-call travels with its plan source, so that no query meets what was meant for another one's frame.
+call travels with its plan source, so that no query meets what was meant for another one's frame. Guards,
+joins and meters of results are called so, too.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +15,9 @@ from typing import Any
 from headgate.core.offer import Offer
 from headgate.core.plan import KEEP_ALL, Plan
 
-__all__ = ["UNKNOWN_CALL", "GateCall"]
+__all__ = ["UNKNOWN_CALL", "GateCall", "new_call"]
+
+_CALLS = itertools.count(1)
 
 
 @dataclass(frozen=True)
@@ -22,7 +26,7 @@ class GateCall:
 
     #: Of its own, in the driver process; 0 for one that no metric and no pin tells from others.
     number: int = 0
-    #: The number of its `GateSpec` in the driver process; 0 where there is only one of the name.
+    #: The number of its `Spec` in the driver process; 0 where nobody knows.
     spec: int = 0
     opening: Plan = KEEP_ALL
     #: What that plan was made of, for a first batch whose size is known.
@@ -57,3 +61,8 @@ class GateCall:
 
 
 UNKNOWN_CALL = GateCall()
+
+
+def new_call(spec: int = 0, opening: Plan = KEEP_ALL, offer: Offer | None = None) -> GateCall:
+    """A call with a number that no other one in this process has."""
+    return GateCall(next(_CALLS), spec, opening, offer)

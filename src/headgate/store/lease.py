@@ -46,6 +46,8 @@ class Holder:
     run: str = ""
     beat: int = 0
     released: bool = False
+    #: Whether its query failed: a batch of it may have run, and left no pin.
+    failed: bool = False
     #: For people, and for a look at the process from the machine that it is on.
     host: str = ""
     boot: str = ""
@@ -189,19 +191,19 @@ class Lease:
         self._write(replace(me, beat=count, run=run, released=False))
         return True
 
-    def release(self, me: Holder, run: str | None = None) -> None:
+    def release(self, me: Holder, run: str | None = None, failed: bool = False) -> None:
         """Give it back, if it is ours (and of this run): the next one need not wait."""
         holder = self.holder()
         if holder is None or holder.owner != me.owner:
             return
         if run is None or holder.run in ("", run):
-            self._write(replace(holder, released=True))
+            self._write(replace(holder, released=True, failed=failed))
 
     def claim(self, me: Holder, what: str) -> bool:
         """Make sure that `me` has it: at once where it is free or ours, else once its holder is gone.
 
-        True where it was taken from one that ended without giving it back. Raises `OwnedElsewhere` where
-        the holder lives; that is known as soon as its count moves.
+        True where the run before did not end well: it did not give the lease back, or it failed. Raises
+        `OwnedElsewhere` where the holder lives; that is known as soon as its count moves.
         """
         first = self.holder()
         if first is not None and first.owner == me.owner:
@@ -226,7 +228,7 @@ class Lease:
                 break
             self._sleep(_LOOK_S)
         self._write(me)
-        return first is not None and first.owner != me.owner and not first.released
+        return first is not None and _ended_badly(first, me)
 
     def _write(self, holder: Holder) -> None:
         write_json(
@@ -236,3 +238,10 @@ class Lease:
     @staticmethod
     def _free(holder: Holder) -> bool:
         return holder.released or holder.surely_gone()
+
+
+def _ended_badly(before: Holder, me: Holder) -> bool:
+    """Whether the run before this one was killed, or failed, or could not reach the folder any more."""
+    if before.released:
+        return before.failed
+    return before.owner != me.owner or bool(before.run and me.run and before.run != me.run)

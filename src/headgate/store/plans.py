@@ -27,8 +27,8 @@ BEHIND = 100
 #: A batch is pinned before its rows are judged, so one without a pin has judged none; unless its pin
 #: could not be written.
 _AFTER_A_CRASH = (
-    "the run before ended without a word and left no pin of this batch: if it ran before, its plan "
-    "could not be written then, and is not known"
+    "the run before failed or ended without a word, and left no pin of this batch: if it ran before, "
+    "its plan could not be written then, and is not known"
 )
 #: How long a batch waits for the plan that its predecessor's report is about to bring.
 PLAN_WAIT_S = 0.15
@@ -258,8 +258,8 @@ class PlanStore:
                 chosen = replace(chosen, note="; ".join(filter(None, (note, chosen.note))))
             if lost:
                 chosen = replace(chosen, origin="lost-plan")
-            found = self._claim(batch, self._signed(chosen, me, call))
-        self._refuse_two(found, me, call)
+            found = self._claim(batch, self.signed(chosen, me, call))
+        self.refuse_namesake(found, me, call)
         return found
 
     def _holding(
@@ -280,18 +280,21 @@ class PlanStore:
         return found
 
     @staticmethod
-    def _signed(pin: PinnedPlan, me: Holder | None, call: GateCall) -> PinnedPlan:
+    def signed(pin: PinnedPlan, me: Holder | None, call: GateCall) -> PinnedPlan:
+        """The pin, with the run and the call that it is made for."""
         return pin if me is None or not call.number else replace(pin, run=me.run, call=call.number)
 
-    def _refuse_two(self, found: PinnedPlan, me: Holder | None, call: GateCall) -> None:
+    def refuse_namesake(
+        self, found: PinnedPlan, me: Holder | None, call: GateCall, kind: str = "gate"
+    ) -> None:
         """A run has one plan of each gate: a pin of another call in it is a namesake's."""
         if me is None or not me.run or found.run != me.run:
             return
         if call.number and found.call not in (0, call.number):
             raise NamedTwice(
-                f"gate {self._gate!r} is twice in query {self._query}, as in the two halves of a union: "
-                "they would share one plan and one ledger. Give each gate its own name, or put one gate "
-                "behind the union"
+                f"{kind} {self._gate!r} is twice in query {self._query}, as in the two halves of a "
+                f"union: they would share one plan and one ledger. Give each {kind} its own name, or "
+                f"put one {kind} behind the union"
             )
 
     def _claim(self, batch: int, pin: PinnedPlan) -> PinnedPlan:

@@ -1,8 +1,9 @@
 """What keeps a control folder small for years: compress, expire, prune; never in the loop's way.
 
 One `Upkeep` for a gate in a query, which its run tells of every batch that is in the books. Its work is
-cut into steps that touch one segment or some hundred pins, and a thread of the process does them
-(`Crew`), so that heartbeats and plans wait for none of it. Nothing here reads all of a ledger.
+cut into steps that touch one segment or some hundred pins, and a thread for each folder does them
+(`headgate.store.crew`), so that heartbeats and plans wait for none of it. Nothing here reads all of a
+ledger.
 """
 
 from __future__ import annotations
@@ -15,33 +16,32 @@ import shutil
 import threading
 import time
 import uuid
-import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from headgate.errors import ControlFolderError
+from headgate.store.crew import Crew
 from headgate.store.ledger.carried import expirable
 from headgate.store.ledger.records import Ledger, queries_of
 from headgate.store.ledger.segments import Segments
 from headgate.store.plans import KEPT_PINS, PlanStore
 from headgate.store.single_process_lock import single_process_lock
 
-__all__ = ["MOST_UNSETTLED", "Crew", "Upkeep", "ended_queries", "remove_query"]
+__all__ = ["MOST_UNSETTLED", "Upkeep", "ended_queries", "remove_query"]
 
 log = logging.getLogger("headgate")
 
 #: Pins of batches without a record that are kept at most; the oldest go first. All go when the records
 #: around them expire.
 MOST_UNSETTLED = 1000
-#: The run asks for upkeep every so many batches, and the crew looks around every so many seconds.
-_EVERY_BATCHES, _EVERY_S = 50, 60.0
+#: The run asks for upkeep every so many batches.
+_EVERY_BATCHES = 50
 #: Pins dropped in one step; settled batches remembered between two passes.
 _PINS_A_STEP, _MOST_REMEMBERED = 500, 5000
 #: Ended queries and files that a killed process left unfinished are looked for so seldom; these are
 #: removed when they are so old.
 _SELDOM_S, _LEFT_BEHIND_S = 3600.0, 86_400.0
-_PAUSE_S = 0.02
 
 
 class Upkeep:
@@ -87,7 +87,7 @@ class Upkeep:
         if len(self._settled) < _MOST_REMEMBERED:  # the others are looked up
             self._settled.add(batch)
         if batch % _EVERY_BATCHES == 0:
-            Crew.of_process().ask()
+            Crew.of_process().ask(self._control)
 
     @property
     def place(self) -> tuple[Path, str, str]:
@@ -200,66 +200,6 @@ class Upkeep:
         ):
             _remove_left_behind(folder, time.time() - _LEFT_BEHIND_S)
         return False
-
-
-class Crew:
-    """The thread of this process that does the upkeep of all its gates; it ends with the process."""
-
-    _one: Crew | None = None
-    _making = threading.Lock()
-
-    def __init__(self) -> None:
-        self._upkeeps: weakref.WeakSet[Upkeep] = weakref.WeakSet()
-        self._asked = threading.Event()
-        self._guard = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._faults: dict[str, str] = {}
-
-    @classmethod
-    def of_process(cls) -> Crew:
-        """The crew."""
-        with cls._making:
-            cls._one = cls._one or cls()
-            return cls._one
-
-    def take_on(self, upkeep: Upkeep) -> None:
-        """Care for this one from now on."""
-        with self._guard:
-            self._upkeeps.add(upkeep)
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="headgate-upkeep", daemon=True)
-                self._thread.start()
-
-    def ask(self) -> None:
-        """Have the work done soon."""
-        self._asked.set()
-
-    def living(self, control: Path, gate: str) -> set[str]:
-        """Queries of this gate that run in this process."""
-        with self._guard:
-            return {u.place[2] for u in self._upkeeps if u.place[:2] == (control, gate)}
-
-    def _run(self) -> None:
-        while True:
-            self._asked.wait(_EVERY_S)
-            self._asked.clear()
-            with self._guard:
-                upkeeps = list(self._upkeeps)
-            while upkeeps:
-                self._care_for(upkeeps.pop())
-
-    def _care_for(self, upkeep: Upkeep) -> None:
-        name = "/".join(map(str, upkeep.place))
-        try:
-            upkeep.mark_alive()
-            while upkeep.step():
-                time.sleep(_PAUSE_S)  # the loop's thread and the query come first
-            self._faults.pop(name, None)
-        except Exception as error:  # whatever is wrong with one, the others are cared for
-            text = f"{type(error).__name__}: {error}"
-            if self._faults.get(name) != text:
-                self._faults[name] = text
-                log.warning("the upkeep of %s failed and is tried again: %s", name, text)
 
 
 def ended_queries(control: Path, gate: str, before: float, living: set[str]) -> list[str]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from rich.progress import Progress
 
 from headgate_lab.bench import replay
 from headgate_lab.bench.replay import kill_and_replay
+from tests.eventually import eventually
 
 
 @pytest.mark.parametrize(
@@ -38,10 +38,7 @@ def test_a_benchmark_that_is_broken_off_leaves_no_process_behind(
         kill_and_replay(tmp_path, kills=1, progress=progress)
     (child,) = started
     assert child.returncode == -9
-    deadline = time.monotonic() + 10
-    while _alive(child.pid) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not _alive(child.pid), "what the child had started is gone, too"
+    eventually(lambda: not _alive(child.pid), "that what the child had started is gone, too")
 
 
 def _alive(group: int) -> bool:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from headgate.store.ledger.audit import audit
 from headgate.store.ledger.records import queries_of
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
+from tests.eventually import eventually
 from tests.spark.conftest import records
 
 N = 2000
@@ -46,16 +45,6 @@ def running(spark, tmp_path: Path):
         query.stop()
 
 
-def _eventually(found: Callable[[], Any], what: str, timeout_s: float = 60.0) -> Any:
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        value = found()
-        if value:
-            return value
-        time.sleep(0.1)
-    raise AssertionError(f"did not happen in {timeout_s} s: {what}")
-
-
 def _batch(spark, control: Path, gate: str, number: int) -> Any:
     def look() -> Any:
         ControlLoop.of(spark).drain()
@@ -64,7 +53,7 @@ def _batch(spark, control: Path, gate: str, number: int) -> Any:
         done = [r for r in records(control, gate) if r.arrived]
         return done[number] if len(done) > number else None
 
-    return _eventually(look, f"batch {number} of gate {gate}")
+    return eventually(look, f"batch {number} of gate {gate}")
 
 
 def test_monitor_sheds_nothing_and_says_what_it_would_shed(spark, file_stream, control, running) -> None:
@@ -84,11 +73,11 @@ def test_settings_change_while_the_query_runs(spark, file_stream, control, runni
     assert 0.4 < _batch(spark, control, "s", 0).kept / N < 0.6
     settings = SettingsFile(control, "s")
     settings.change(rate=0.1)
-    _eventually(lambda: _current(control, "s") == Plan(0.1), "the plan follows the setting")
+    eventually(lambda: _current(control, "s") == Plan(0.1), "the plan follows the setting")
     stream.add(_rows(N))
     assert 0.05 < _batch(spark, control, "s", 1).kept / N < 0.15
     settings.change(mode="off")
-    _eventually(lambda: _current(control, "s") == Plan(1.0), "off keeps all")
+    eventually(lambda: _current(control, "s") == Plan(1.0), "off keeps all")
     stream.add(_rows(2 * N))
     assert _batch(spark, control, "s", 2).shed == 0
 
@@ -117,7 +106,7 @@ def test_when_the_control_folder_vanishes_the_query_goes_on(
             return None
         return reports_in(json.loads(progress.json))["f"].sample.kept
 
-    share = _eventually(kept, "the next batch") / N
+    share = eventually(kept, "the next batch") / N
     assert query.isActive
     assert low <= share <= high
     control.unlink()
@@ -205,7 +194,7 @@ def test_a_pause_does_not_swallow_the_batch_after_it(spark, file_stream, control
         stream.add(_rows(0))
         query = running(stream.frame().transform(hg.gate("p", rate=0.5, control=control)))
         _batch(spark, control, "p", 0)
-        _eventually(lambda: query.lastProgress.batchId == 1, "an idle trigger's report")
+        eventually(lambda: query.lastProgress.batchId == 1, "an idle trigger's report")
         ControlLoop.of(spark).drain()
         stream.add(_rows(N))
         assert _batch(spark, control, "p", 1).batch == 1
@@ -221,6 +210,10 @@ def test_a_query_that_was_over_before_anyone_looked_leaves_its_gate_free(
     frame.transform(hg.gate("gone", rate=0.5, control=tmp_path / "one"))
     spec = loop.specs.of("gone")
     assert spec is not None
-    loop._runs[("gone", "ended")] = spec.open("ended")
+    loop.folders._home["gone", "ended"] = spec.control
+    worker = loop.folders._workers[spec.control]
+    worker.open(spec, "ended")
+    worker.wait()
+    assert ("gone", "ended") in worker.running()
     frame.transform(hg.gate("gone", rate=0.5, control=tmp_path / "two"))
-    assert ("gone", "ended") not in loop._runs
+    assert ("gone", "ended") not in worker.running()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,8 @@ from pyspark.sql import functions as F
 import headgate as hg
 from headgate.spark.loop.loop import ControlLoop
 from headgate.store.ledger.audit import audit
-from headgate.store.ledger.records import queries_of
+from headgate.store.ledger.records import Record, queries_of
+from tests.eventually import eventually
 from tests.spark.conftest import records
 
 SCHEMA = "id bigint, route string, fare double, at timestamp"
@@ -87,20 +87,18 @@ def test_foreach_batch_sinks_see_gated_rows(spark, file_stream, control: Path, t
 def test_rate_source_with_a_processing_time_trigger(spark, control: Path) -> None:
     stream = spark.readStream.format("rate").option("rowsPerSecond", 500).load()
     gated = stream.transform(hg.gate("rate", hold="20 seconds", arrival="timestamp", control=control))
+
+    def two_batches() -> list[Record]:
+        ControlLoop.of(spark).drain()
+        found = records(control, "rate") if queries_of(control, "rate") else []
+        arrived = [r for r in found if r.arrived]
+        return arrived if len(arrived) >= 2 else []
+
     query = gated.writeStream.format("noop").trigger(processingTime="500 milliseconds").start()
     try:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            ControlLoop.of(spark).drain()
-            done = (
-                [r for r in records(control, "rate") if r.arrived] if queries_of(control, "rate") else []
-            )
-            if len(done) >= 2:
-                break
-            time.sleep(0.3)
+        done = eventually(two_batches, "two batches")
     finally:
         query.stop()
-    assert len(done) >= 2
     assert all(r.shed == 0 and r.balanced for r in done)
     assert all(0 < r.delay_s < 60 for r in done)
 

@@ -19,8 +19,9 @@ from headgate.store.lease import Holder, Lease, this_process
 from headgate.store.ledger.records import Ledger, queries_of
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
+from tests.eventually import eventually
 from tests.spark.conftest import records
-from tests.spark.gate.test_live import _eventually, _rows
+from tests.spark.gate.test_live import _rows
 
 N = 2000
 ROME = Holder("rome-driver", host="rome", boot="b", pid=7, pid_started="1")
@@ -48,7 +49,7 @@ def _handled(spark: Any, control: Path, query: Any, batches: int) -> None:
         ControlLoop.of(spark).drain()
         return len(Ledger(control, "g", query.id).records()) >= batches
 
-    _eventually(look, f"{batches} batches of query {query.id} in the ledger")
+    eventually(look, f"{batches} batches of query {query.id} in the ledger")
 
 
 def _recorded(spark: Any, control: Path, batches: int) -> None:
@@ -56,7 +57,7 @@ def _recorded(spark: Any, control: Path, batches: int) -> None:
         ControlLoop.of(spark).drain()
         return bool(queries_of(control, "g")) and len(records(control, "g")) >= batches
 
-    _eventually(look, f"{batches} batches in the ledger")
+    eventually(look, f"{batches} batches in the ledger")
 
 
 def test_a_second_gate_of_the_name_is_refused_while_the_first_one_runs(
@@ -127,7 +128,7 @@ def test_gates_of_one_name_in_two_control_folders_are_both_steered(
     _handled(spark, control, query, 1)
     lease = PlanStore(control, "g", query.id).lease
     before = lease.holder().beat  # type: ignore[union-attr]
-    _eventually(lambda: lease.holder().beat > before, "a heartbeat")  # type: ignore[union-attr]
+    eventually(lambda: lease.holder().beat > before, "a heartbeat")  # type: ignore[union-attr]
 
 
 def test_a_lease_lives_with_its_query_and_ends_with_it(
@@ -147,9 +148,9 @@ def test_a_lease_lives_with_its_query_and_ends_with_it(
         return holder.beat
 
     before = beats()
-    _eventually(lambda: beats() > before, "a heartbeat")
+    eventually(lambda: beats() > before, "a heartbeat")
     query.stop()
-    _eventually(lambda: lease.holder().released, "the lease given back")  # type: ignore[union-attr]
+    eventually(lambda: lease.holder().released, "the lease given back")  # type: ignore[union-attr]
     assert not lease.alive()
 
 
@@ -179,7 +180,7 @@ def test_one_that_cannot_be_opened_takes_no_other_ones_heartbeat(
         _recorded(spark, control, 2)
         lease = PlanStore(control, "g", second.id).lease
         before = lease.holder().beat  # type: ignore[union-attr]
-        _eventually(lambda: lease.holder().beat > before, "a heartbeat")  # type: ignore[union-attr]
+        eventually(lambda: lease.holder().beat > before, "a heartbeat")  # type: ignore[union-attr]
     finally:
         del loop.specs._of_name["broken"]
 

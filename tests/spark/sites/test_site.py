@@ -6,7 +6,6 @@ import contextlib
 import math
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from headgate.sites.history import History
 from headgate.spark.loop.loop import ControlLoop
 from headgate.spark.loop.task_times import TaskTimes
 from headgate.store.ledger.audit import audit
+from tests.eventually import eventually
 from tests.spark.conftest import records
 
 N = 400
@@ -160,7 +160,7 @@ def test_two_gated_sources_in_one_stream(spark, open_site, file_stream, steps, c
         run.settle()
         return len(records(control, "two")) >= 2
 
-    _wait(second)
+    eventually(second, "the second stream's batch")
     run.add(_rows(5000))
     assert run.worth(max(run.runs)) == pytest.approx([1.0 / (1000 * 2)])
     assert sum(r.arrived for r in records(control, "one")) == 4 * N
@@ -281,7 +281,8 @@ def test_which_streams_are_at_work(spark, open_site, file_stream, tmp_path: Path
     try:
         query.processAllAvailable()
         assert str(query.id) in seen[0]
-        _wait(lambda: str(query.id) not in _at_work(spark))  # one without data is not at work
+        idle = "that one without data is not at work"
+        eventually(lambda: str(query.id) not in _at_work(spark), idle)
     finally:
         query.stop()
 
@@ -293,7 +294,7 @@ def test_a_site_whose_coordinator_is_gone_works(open_site, file_stream, steps) -
     for batch in range(2):
         run.add(_rows(batch * N))
     assert len(run.runs[1][0]) == N
-    _wait(lambda: site.status()["coordinator"] == ["gone"])
+    eventually(lambda: site.status()["coordinator"] == ["gone"], "that it is gone")
     assert site.status()["queries"]["q"]["told_by"] == "site"
 
 
@@ -309,20 +310,13 @@ def test_a_coordinator_hears_of_the_site_and_of_its_end(open_site, file_stream, 
         run = steps(gated.transform(site.result("q")), stream)
         for batch in range(2):
             run.add(_rows(batch * N))
-        _wait(lambda: site.status()["queries"]["q"]["told_by"] == "coordinator")
-        _wait(lambda: site.status()["coordinator"] == ["in touch"])
+        eventually(lambda: site.status()["queries"]["q"]["told_by"] == "coordinator", "its word")
+        eventually(lambda: site.status()["coordinator"] == ["in touch"], "that it is in touch")
         # Asked directly: an open coordinator answers readers ten times a second, and this asks more.
         assert set(registry.view()["queries"]) == {"q"}
         site.leave("q")
-        _wait(lambda: not registry.view()["queries"])
+        eventually(lambda: not registry.view()["queries"], "that the query has left")
         site.stop()
-
-
-def _wait(done: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.05)
 
 
 class TestBadUse:

@@ -9,6 +9,7 @@ from typing import Any
 
 from headgate.core.plan import Plan
 from headgate.spark.gate.meter import metric_names
+from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 
 __all__ = ["MadeUpLoad"]
 
@@ -21,8 +22,8 @@ _ROWS = 350_000
 class MadeUpLoad:
     """What Spark would report of each batch at one gate, behind a Kafka topic of one partition."""
 
-    def __init__(self, gate: str, seed: int = 1) -> None:
-        self._in_front, self._behind, _ = metric_names(gate)
+    def __init__(self, gate: str, seed: int = 1, call: GateCall = UNKNOWN_CALL) -> None:
+        self._in_front, self._behind, _ = metric_names(gate, call)
         self._random, self._offset = random.Random(seed), 0
 
     def progress(self, batch: int, at: float, plan: Plan) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import logging
 from collections.abc import Mapping, Sequence
@@ -52,7 +51,7 @@ from headgate.spark.groups.two_passes import TwoPasses
 from headgate.spark.loop.batch_tallies import Tally, running_batch
 from headgate.spark.loop.loop import ControlLoop
 from headgate.spark.sic.column import SIC, require_sic, worth
-from headgate.store.gate_call import UNKNOWN_CALL, GateCall
+from headgate.store.gate_call import UNKNOWN_CALL, GateCall, new_call
 from headgate.store.lease import this_process
 from headgate.store.settings_file import SettingsFile
 
@@ -61,7 +60,6 @@ __all__ = ["Gate"]
 log = logging.getLogger("headgate")
 
 _LIMITS = "_headgate_limits"
-_CALLS = itertools.count(1)
 
 
 @dataclass(frozen=True)
@@ -131,7 +129,7 @@ class Gate:
             made = self._literal(spark, frame, shape, gates)
         else:
             spec = self._prepare(spark, frame, shape)
-            call = GateCall(next(_CALLS), spec.number, spec.opening, self._offer(spec))
+            call = new_call(spec.number, spec.opening, self._offer(spec))
             made = self.planned(spark, frame, shape, gates, call)
         # The meter behind the gate reads the weight, so it is there in any case, and left out last.
         return made if self.weight else made.drop(WEIGHT)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import math
 import re
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -22,10 +21,10 @@ from headgate.spark.backfill.offsets import rows_between
 from headgate.spark.gate.fingerprint import fingerprint_columns, fingerprint_in
 from headgate.spark.groups.task import ABOUT
 from headgate.spark.loop.kinds import kind_of_report
+from headgate.spark.loop.numbered_metrics import metric_named, metrics_of, read_metric
 from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 
 __all__ = [
-    "PREFIX",
     "before_gate",
     "behind_draw",
     "behind_gate",
@@ -38,31 +37,21 @@ __all__ = [
     "witness_in",
 ]
 
-#: Every metric of Headgate's begins so.
-PREFIX = "headgate."
-
 
 def metric_names(gate: str, call: GateCall = UNKNOWN_CALL) -> tuple[str, str, str]:
     """The names under which Spark reports what is in front of a gate, behind it, and what its tasks saw.
 
-    They bear the number of the gate's spec, so that a report finds the one that its frame was made with,
-    and that of its call: of two gates of a name in one query Spark would speak of metrics, and we can
-    say what is wrong.
-
     >>> metric_names("rides", GateCall(number=7, spec=3))[0]
     'headgate.rides#3.7.in'
     """
-    named = f"{PREFIX}{gate}#{call.spec}.{call.number}"
-    return f"{named}.in", f"{named}.out", f"{named}.concept"
-
-
-_IN_FRONT = re.compile(rf"({re.escape(PREFIX)}([^#]+)#(\d+)\.\d+)\.in")
+    inside, outside, seen = (metric_named(gate, what, call) for what in ("in", "out", "concept"))
+    return inside, outside, seen
 
 
 def gate_of(metric: str) -> str | None:
     """The gate that this metric is in front of, if it is one of a gate's."""
-    found = _IN_FRONT.fullmatch(metric)
-    return None if found is None else found[2]
+    found = read_metric(metric)
+    return found.name if found is not None and found.what == "in" else None
 
 
 #: The heaviest groups that a batch reports, and the counters that find them.
@@ -148,22 +137,16 @@ def _drawn_in(values: Mapping[str, Any] | None) -> Drawn | None:
 def reports_in(progress: Mapping[str, Any]) -> dict[str, BatchReport]:
     """The report of every gate in one progress event, by gate name.
 
-    `progress` is the event's JSON. A trigger that ran no batch reports no metrics and is passed over. So
-    are two gates of one name, which the workers refuse as soon as both read a plan.
+    `progress` is the event's JSON. A trigger that ran no batch reports no metrics and is passed over.
     """
-    metrics: Mapping[str, Any] = progress.get("observedMetrics") or {}
+    observed: Mapping[str, Any] = progress.get("observedMetrics") or {}
     found: dict[str, BatchReport] = {}
-    gates = Counter(map(gate_of, metrics))
-    for name, values in metrics.items():
-        in_front = _IN_FRONT.fullmatch(name)
-        if in_front is None or not values or gates[in_front[2]] > 1:
-            continue
-        named, gate, spec = in_front.groups()
-        behind, drawn = metrics.get(f"{named}.out"), metrics.get(f"{named}.concept")
+    for metric, values in metrics_of(progress, "in"):
+        behind, drawn = observed.get(metric.beside("out")), observed.get(metric.beside("concept"))
         if behind is None:
             continue
         report = _report(progress, by_name(values), by_name(behind), drawn)
-        found[gate] = replace(report, spec=int(spec), metric=name)
+        found[metric.name] = replace(report, spec=metric.call.spec, metric=str(metric))
     return found
 
 

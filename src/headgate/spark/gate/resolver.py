@@ -22,8 +22,8 @@ from headgate.store.query_facts import checkpoint_of
 
 __all__ = ["Resolver"]
 
-#: Checkpoints that this worker process has found, by control folder and query.
-_FOUND: dict[tuple[str, str], Path] = {}
+#: Checkpoints that this worker process has found, by control folder and query, and what to say of them.
+_FOUND: dict[tuple[str, str], tuple[Path, str]] = {}
 
 
 @dataclass(frozen=True)
@@ -66,37 +66,38 @@ class Resolver:
         offer = Offer.from_json(given)
         rows = offer.sizing.rows(sizes)
         if rows is None:
-            return Resolved(expected=RowsExpected(None, "", sizes))  # the batch will show what they mean
+            # The batch will show what they mean.
+            return Resolved(expected=RowsExpected(None, "", sizes), note=note)
         budget = offer.at(rows)
         plan = self.policy.plan(budget, offer.groups)
         if budget.sic is not None:
             plan = replace(plan, sic=budget.sic)
-        return Resolved(plan, RowsExpected(rows, offer.sizing.unit(sizes), sizes))
+        return Resolved(plan, RowsExpected(rows, offer.sizing.unit(sizes), sizes), note)
 
     def _checkpoint(self, control: Path, query: str) -> tuple[Path | None, str]:
         """The query's checkpoint, if this process can open it; what is wrong with the one given."""
         key = (str(control), query)
-        found, note = _FOUND.get(key), ""
-        if found is None:
-            for location in (self.checkpoint, checkpoint_of(control, query)):
-                folder = None if location is None else local_path(location)
-                if folder is None:
-                    continue
-                there = query_in(folder)
-                if there == query:
-                    found = folder
-                    break
-                if location == self.checkpoint and there is not None:
-                    note = f"checkpoint={location!r} is of another query ({there}), and is not used"
+        if key not in _FOUND:
+            found, note = self._look(control, query)
             if found is None:
-                found = self._in_default(query)
-            if found is not None:
-                _FOUND[key] = found
-        return found, "" if found is not None and found == self._given else note
+                return None, note  # the driver may not have told yet
+            _FOUND[key] = found, note
+        return _FOUND[key]
 
-    @property
-    def _given(self) -> Path | None:
-        return None if self.checkpoint is None else local_path(self.checkpoint)
+    def _look(self, control: Path, query: str) -> tuple[Path | None, str]:
+        note = ""
+        given = None if self.checkpoint is None else local_path(self.checkpoint)
+        if given is not None:
+            there = query_in(given)
+            if there == query:
+                return given, ""
+            if there is not None:
+                note = f"checkpoint={self.checkpoint!r} is of another query ({there}), and is not used"
+        told = checkpoint_of(control, query)
+        folder = None if told is None else local_path(told)
+        if folder is not None and query_in(folder) == query:
+            return folder, note
+        return self._in_default(query), note
 
     def _in_default(self, query: str) -> Path | None:
         root = None if self.checkpoints is None else local_path(self.checkpoints)

@@ -16,12 +16,11 @@ from headgate.store.lease import Holder, Watch
 from headgate.store.plans import PinnedPlan, PlanStore, Resolve
 from headgate.store.shape_files import difference
 
-__all__ = ["TaskPlan", "batch_of_task"]
+__all__ = ["TaskPlan", "batch_of_task", "run_of_task"]
 
 #: What this worker process has seen of the drivers' heartbeats; another worker begins anew.
 _WATCH = Watch()
-
-
+#: How Spark writes the run of a query.
 _RUN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -33,8 +32,12 @@ def batch_of_task() -> tuple[str, int] | None:
     return None if query is None or batch is None else (query, int(batch))
 
 
-def _run_of_task() -> str:
-    """The run of the query: Spark names the jobs of a stream by it, unless a person's code does."""
+def run_of_task() -> str:
+    """The run of the query that this task works for; empty where nobody can tell.
+
+    Spark names the jobs of a stream by it. Code in ``foreachBatch`` may name its jobs otherwise, and
+    that name is no run: a lease that bore it would not be given back when the run ends.
+    """
     context = TaskContext.get()
     group = context.getLocalProperty("spark.jobGroup.id") if context else None
     return group if group is not None and _RUN.fullmatch(group) else ""
@@ -69,7 +72,7 @@ class TaskPlan:
     def pin(self, query: str, batch: int) -> PinnedPlan:
         """The same, with why it is this batch's."""
         store = PlanStore(Path(self.control), self.gate, query, watch=_WATCH)
-        me = None if self.driver is None else replace(self.driver, run=_run_of_task())
+        me = None if self.driver is None else replace(self.driver, run=run_of_task())
         try:
             found = store.pin(batch, self.fallback, self.shape, me, self.call, self._resolve(query))
         except (OwnedElsewhere, NamedTwice):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ from headgate.spark.guard.task import GuardTask
 from headgate.spark.loop.loop import ControlLoop
 from headgate.spark.worker_errors import said_by_spark
 from headgate.store.folder import check_gate_name, claim_json, open_control_folder, unclaim
+from headgate.store.gate_call import new_call
 from headgate.store.guards import declare_guard
 from headgate.store.lease import this_process
 
@@ -139,6 +140,7 @@ def guard(
     columns = [*frame.columns, *([] if keep is None else [_PROTECTED])]
     letters = built.letters(on_error, dead_letters)
     output = built.output(on_error)
+    call = new_call()
     task = GuardTask(
         name=name,
         function=function,
@@ -159,15 +161,16 @@ def guard(
         driver=this_process(),
         streaming=frame.isStreaming,
         call=uuid.uuid4().hex,
+        number=call.number,
     )
     if built.control is not None:
-        built.declare()
+        built.declare(spark, frame)
     built.trial(spark, task, letters)
     if built.control is not None:
-        built.prepare(spark, frame)
+        call = replace(call, spec=built.prepare(spark, frame))
     if keep is not None:
         frame = frame.withColumn(_PROTECTED, F.coalesce(F.expr(keep), F.lit(False)))
-    arrived, guarded = guard_metric_names(name)
+    arrived, guarded = guard_metric_names(name, call)
     if frame.isStreaming and built.control is not None:
         frame = frame.observe(arrived, *before_guard(arrival))
     # Spark's own mapInArrow takes no names with dots; the worker gives the columns their names back.
@@ -247,9 +250,16 @@ class _Guard:
                 f"{folders} must be there on every executor. Spark said: {said}"
             ) from error
 
-    def declare(self) -> None:
-        """Say in the control folder what this is."""
+    def spec(self) -> GuardSpec:
+        """It, as the control loop knows it."""
         assert self.control is not None
+        return GuardSpec(self.name, self.control, self.policy, self.retention_s)
+
+    def declare(self, spark: SparkSession, frame: DataFrame) -> None:
+        """Say in the control folder what this is, unless another one of the name is running there."""
+        assert self.control is not None
+        if frame.isStreaming:
+            ControlLoop.of(spark).refuse_another(self.spec())
         target = self.policy.target
         declare_guard(
             self.control,
@@ -260,14 +270,11 @@ class _Guard:
             retention_s=self.retention_s,
         )
 
-    def prepare(self, spark: SparkSession, frame: DataFrame) -> None:
-        """Take up what was learned before, and have the loop keep the books."""
+    def prepare(self, spark: SparkSession, frame: DataFrame) -> int:
+        """Take up what was learned before, and have the loop keep the books; the number of its spec."""
         assert self.control is not None
         GuardMemory(self.control, self.name, self.policy).merge()
-        if frame.isStreaming:
-            ControlLoop.of(spark).register(
-                GuardSpec(self.name, self.control, self.policy, self.retention_s)
-            )
+        return ControlLoop.of(spark).register(self.spec()).number if frame.isStreaming else 0
 
 
 def _in_words(target: LatencyTarget) -> str:

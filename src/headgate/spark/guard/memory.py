@@ -32,6 +32,7 @@ from headgate.sketches.aged_sketch import AgedSketch
 from headgate.sketches.cost_sketch import CostSketch
 from headgate.sketches.cost_table import CostTable
 from headgate.store.folder import read_json, write_json
+from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 from headgate.store.lease import Holder
 from headgate.store.plans import PinnedPlan, PlanStore
 
@@ -67,15 +68,19 @@ class GuardMemory:
         value = self._read(self._folder / "queries" / query / "warm.json")
         return value.get("run") if value else None
 
-    def mark_begun(self, query: str, batch: int, driver: Holder | None = None) -> None:
+    def mark_begun(
+        self, query: str, batch: int, driver: Holder | None = None, call: GateCall = UNKNOWN_CALL
+    ) -> None:
         """Leave word that the batch began, for an audit that finds no record of it.
 
-        Raises `OwnedElsewhere` where another driver that lives has the guard in this query.
+        Raises `OwnedElsewhere` where another driver that lives has the guard in this query, and
+        `NamedTwice` where another guard of the name is in it.
         """
         store = PlanStore(self._control, self._guard, query)
         if driver is not None:
             store.lease.claim(driver, f"guard {self._guard!r} of query {query}")
-        store.pin_to(batch, PinnedPlan(KEEP_ALL, "guard"))
+        begun = store.signed(PinnedPlan(KEEP_ALL, "guard"), driver, call)
+        store.refuse_namesake(store.pin_to(batch, begun), driver, call, "guard")
 
     def leave_lesson(self, query: str, batch: int, partition: int, lessons: Iterable[Lesson]) -> None:
         """What a task has learned; a task that runs again replaces it."""

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from headgate.run.report import Report
-from headgate.spark.gate.meter import PREFIX, by_name, sample_of
+from headgate.spark.gate.meter import by_name, sample_of
 from headgate.spark.gate.shape import quoted
 from headgate.spark.guard.output import COST, OUTCOME, OUTCOMES, QUEUE, ROWS
 from headgate.spark.loop.kinds import kind_of_report
+from headgate.spark.loop.numbered_metrics import metric_named, metrics_of
+from headgate.store.gate_call import GateCall
 
 __all__ = ["GuardReport", "before_guard", "behind_guard", "guard_metric_names", "guard_reports_in"]
 
@@ -30,9 +32,9 @@ class GuardReport(Report):
     cost_ms: float = 0.0
 
 
-def guard_metric_names(guard: str) -> tuple[str, str]:
+def guard_metric_names(guard: str, call: GateCall) -> tuple[str, str]:
     """The names under which Spark reports what is in front of the guard, and behind it."""
-    return f"{PREFIX}{guard}.arrived", f"{PREFIX}{guard}.guarded"
+    return metric_named(guard, "arrived", call), metric_named(guard, "guarded", call)
 
 
 def before_guard(arrival: str | None) -> list[Column]:
@@ -61,15 +63,13 @@ def behind_guard() -> list[Column]:
 @kind_of_report
 def guard_reports_in(progress: Mapping[str, Any]) -> dict[str, GuardReport]:
     """The report of every guard in one progress event, by name."""
-    metrics: Mapping[str, Any] = progress.get("observedMetrics") or {}
+    observed: Mapping[str, Any] = progress.get("observedMetrics") or {}
     found: dict[str, GuardReport] = {}
-    for name, values in metrics.items():
-        if not (name.startswith(PREFIX) and name.endswith(".arrived")) or not values:
-            continue
-        guard = name[len(PREFIX) : -len(".arrived")]
-        behind = metrics.get(f"{PREFIX}{guard}.guarded")
+    for metric, values in metrics_of(progress, "arrived"):
+        behind = observed.get(metric.beside("guarded"))
         if behind:
-            found[guard] = _report(progress, by_name(values), by_name(behind))
+            report = _report(progress, by_name(values), by_name(behind))
+            found[metric.name] = replace(report, spec=metric.call.spec, metric=str(metric))
     return found
 
 

@@ -38,10 +38,9 @@ class GuardSpec(Spec):
         return GuardRun(self, query)
 
 
-class GuardRun(BookedRun):
+class GuardRun(BookedRun[GuardSpec, GuardReport]):
     """One guard in one query, as its batches end. It has no plan: its workers follow the clock."""
 
-    spec: GuardSpec
     KIND = "guard"
 
     def __init__(self, spec: GuardSpec, query: str) -> None:

@@ -11,7 +11,7 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from headgate.guards.inline import InlineShedder
 from headgate.guards.inline_policy import InlinePolicy
 from headgate.sketches.hashing import mix64
 from headgate.sketches.keys import stable_key
+from headgate.spark.gate.task_plan import run_of_task
 from headgate.spark.guard.memory import GuardMemory
 from headgate.spark.guard.output import (
     ERROR,
@@ -37,6 +38,7 @@ from headgate.spark.guard.output import (
     results_in,
 )
 from headgate.store.folder import write_text
+from headgate.store.gate_call import GateCall
 from headgate.store.lease import Holder
 
 __all__ = ["COLD_BATCHES", "GuardTask"]
@@ -97,8 +99,9 @@ class GuardTask:
     seed: int
     #: Whether the rows are a stream's: then workers that are starting cost no rows.
     streaming: bool
-    #: Names this call of `guard`.
+    #: Names this call of `guard`, and its number in the driver process.
     call: str
+    number: int = 0
     #: The driver process that built the guard.
     driver: Holder | None = None
     clock: Callable[[], float] = time.time
@@ -152,7 +155,8 @@ class _Work:
                 own = self._memory.queue(place.query, place.partition)
                 warm_run = self._memory.warm_run(place.query)
                 if task.streaming:
-                    self._memory.mark_begun(place.query, place.batch, task.driver)
+                    driver = None if task.driver is None else replace(task.driver, run=run_of_task())
+                    self._memory.mark_begun(place.query, place.batch, driver, GateCall(task.number))
         self._cold = task.streaming and (place.run is None or warm_run != place.run)
         self._costs = costs
         luck = mix64(task.seed + mix64((place.batch << 20) + place.partition))

@@ -50,7 +50,7 @@ from headgate.spark.join.work import JoinWork
 from headgate.spark.loop.loop import ControlLoop
 from headgate.spark.worker_errors import said_by_spark
 from headgate.store.folder import check_gate_name, claim_json, open_control_folder, unclaim
-from headgate.store.gate_call import GateCall
+from headgate.store.gate_call import new_call
 from headgate.store.lease import this_process
 from headgate.store.settings_file import SettingsFile
 
@@ -157,8 +157,11 @@ def join(
     )
     _require_rocksdb(spark)
     _trial(spark, name, folder, on)
+    loop = ControlLoop.of(spark)
+    loop.refuse_another(spec)  # before it overwrites what the other one has declared
     SettingsFile(folder, name).declare(settings)
-    ControlLoop.of(spark).register(spec)
+    spec = loop.register(spec)
+    call = new_call(spec.number, spec.opening())
     grid = Grid.of(places, isinstance(on, Equal))
     packed = _packed(sides, on, grid)
     work = JoinWork(
@@ -172,14 +175,14 @@ def join(
     )
     plans = TaskPlan(
         str(folder), name, "", on_failure, settings.floor,
-        driver=this_process(), call=GateCall(opening=spec.opening()),
+        driver=this_process(), call=call,
     )  # fmt: skip
     joined = (
         packed.groupBy("place")
         .transformWithStateInPandas(
-            JoinOperator(work, grid, plans, spec.opening(), output), OUTPUT, "append", "EventTime"
+            JoinOperator(work, grid, plans, call.opening, output), OUTPUT, "append", "EventTime"
         )
-        .observe(join_metric_name(name), *behind_join())
+        .observe(join_metric_name(name, call), *behind_join())
     )
     if schema is None:
         return counted(joined, windows.basic_us)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import Column
@@ -17,8 +17,10 @@ from pyspark.sql import functions as F
 from headgate.joins.allowance import Spent
 from headgate.joins.choice import completeness
 from headgate.run.report import Report
-from headgate.spark.gate.meter import PREFIX, by_name, sample_of
+from headgate.spark.gate.meter import by_name, sample_of
 from headgate.spark.loop.kinds import kind_of_report
+from headgate.spark.loop.numbered_metrics import metric_named, metrics_of
+from headgate.store.gate_call import GateCall
 
 __all__ = [
     "COUNTS",
@@ -84,9 +86,9 @@ class JoinReport(Report):
         return completeness(self.sums["worth"], self.sums["missed_worth"], self.sums["worth_variance"])
 
 
-def join_metric_name(name: str) -> str:
+def join_metric_name(name: str, call: GateCall) -> str:
     """The name under which Spark reports a join."""
-    return f"{PREFIX}{name}.joined"
+    return metric_named(name, "joined", call)
 
 
 def behind_join() -> list[Column]:
@@ -103,13 +105,11 @@ def behind_join() -> list[Column]:
 @kind_of_report
 def join_reports_in(progress: Mapping[str, Any]) -> dict[str, JoinReport]:
     """The report of every join in one progress event, by name."""
-    metrics: Mapping[str, Any] = progress.get("observedMetrics") or {}
     found: dict[str, JoinReport] = {}
-    for name, values in metrics.items():
-        if name.startswith(PREFIX) and name.endswith(".joined") and values:
-            report = _report(progress, by_name(values))
-            if report is not None:
-                found[name[len(PREFIX) : -len(".joined")]] = report
+    for metric, values in metrics_of(progress, "joined"):
+        report = _report(progress, by_name(values))
+        if report is not None:
+            found[metric.name] = replace(report, spec=metric.call.spec, metric=str(metric))
     return found
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.core.plan_parts import WorkLimit
 from headgate.joins.allowance import Allowance
-from headgate.run.run import BookedRun
-from headgate.run.spec import Spec
+from headgate.run.run import SettledRun
+from headgate.run.spec import SettledSpec
 from headgate.settings import GateSettings
 from headgate.spark.join.meter import SHOWN_WINDOWS, JoinReport
 from headgate.store.ledger.record import Findings, Record
@@ -22,7 +22,7 @@ log = logging.getLogger("headgate")
 
 
 @dataclass(frozen=True)
-class JoinSpec(Spec):
+class JoinSpec(SettledSpec):
     """What a join's call fixed for good."""
 
     #: With `hold`, work follows the target; with `rate`, it is that share of the full join's.
@@ -57,10 +57,9 @@ class JoinSpec(Spec):
         return JoinRun(self, query)
 
 
-class JoinRun(BookedRun):
+class JoinRun(SettledRun[JoinSpec, JoinReport]):
     """One join in one query, as its batches end."""
 
-    spec: JoinSpec
     KIND = "join"
     LEARNED = "allowance.json"
 
@@ -70,11 +69,6 @@ class JoinRun(BookedRun):
         # What a batch that runs again took says nothing of its first time.
         self.last_batch = self._ledger.last_batch()
         self.publish()
-
-    def begin(self) -> float:
-        """What its code says, with people's changes on top."""
-        self.settings = self.effective_settings(self.spec.settings)
-        return self.settings.retention_s
 
     def _restored(self, settings: GateSettings) -> Allowance:
         allowance = self.spec.allowance(settings)
@@ -106,7 +100,7 @@ class JoinRun(BookedRun):
         """The work that the next batch may do."""
         try:
             urgent_s = None if self.settings.target_s is None else 0.0
-            self._store.publish(self.plan(), self.last_batch, urgent_s)
+            self._store.publish(self.plan(), self.last_batch, urgent_s, spec=self.spec.number)
         except OSError as error:
             log.warning("%s: the plan cannot be written (%s)", self, error)
 

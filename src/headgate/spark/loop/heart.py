@@ -31,6 +31,8 @@ class _Pair:
     """A gate in a query, as this process has seen its lease."""
 
     lease: Lease
+    #: Whether the query is behind this folder's gate; else only a lease of our own says so.
+    sure: bool = True
     #: Not vouched for: its reports cannot be handled.
     silenced: bool = False
     #: Another process has the lease.
@@ -39,21 +41,32 @@ class _Pair:
     missed: int | None = None
 
 
+@dataclass(frozen=True)
+class _Leave:
+    """Leases to be given back: those of this run (None: of any), which may have failed."""
+
+    leases: list[Lease]
+    run: str | None
+    failed: bool
+    done: threading.Event
+
+
 class Heart:
     """The leases of one loop in one control folder, by gate and query."""
 
     def __init__(self, going_round: Callable[[], bool]) -> None:
         self._going_round = going_round
         self._pairs: dict[Key, _Pair] = {}
-        self._leaving: list[tuple[list[Lease], str | None, threading.Event]] = []
+        self._leaving: list[_Leave] = []
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()  # never held while a file is read or written
         self._woken = threading.Event()
 
-    def steer(self, key: Key, folder: Path) -> None:
+    def steer(self, key: Key, folder: Path, sure: bool = True) -> None:
         """Beat for this gate in this query from now on; `folder` is where its plans are."""
         with self._lock:
-            self._pairs.setdefault(key, _Pair(Lease(folder)))
+            pair = self._pairs.setdefault(key, _Pair(Lease(folder), sure))
+            pair.sure = pair.sure or sure
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name="headgate-heartbeats", daemon=True
@@ -71,24 +84,23 @@ class Heart:
         with self._lock:
             return key in self._pairs and self._pairs[key].lost
 
-    def leave(self, query: str | None, run: str | None) -> threading.Event:
+    def leave(self, query: str | None, run: str | None, failed: bool = False) -> threading.Event:
         """Give the leases of a query (None: of all) back; set when that is done."""
         done = threading.Event()
         with self._lock:
             keys = [key for key in self._pairs if query in (None, key[1])]
             leases = [self._pairs.pop(key).lease for key in keys]
             if leases:
-                self._leaving.append((leases, run, done))
+                self._leaving.append(_Leave(leases, run, failed, done))
                 self._woken.set()
             else:
                 done.set()
         return done
 
-    @property
-    def beats(self) -> bool:
-        """Whether there is anything to beat for."""
+    def steers(self, query: str | None) -> bool:
+        """Whether there is anything to beat for, in this query (None: in any)."""
         with self._lock:
-            return bool(self._pairs)
+            return any(query in (None, key[1]) for key in self._pairs)
 
     # The thread.
 
@@ -98,10 +110,10 @@ class Heart:
             with self._lock:
                 self._woken.clear()
                 leaving, self._leaving = self._leaving, []
-            for leases, run, done in leaving:
-                for lease in leases:
-                    self._give_back(lease, run)
-                done.set()
+            for one in leaving:
+                for lease in one.leases:
+                    self._give_back(lease, one)
+                one.done.set()
             with self._lock:
                 if not self._pairs and not self._leaving:
                     self._thread = None
@@ -112,9 +124,9 @@ class Heart:
                     self._beat(key, pair)
 
     @staticmethod
-    def _give_back(lease: Lease, run: str | None) -> None:
+    def _give_back(lease: Lease, leave: _Leave) -> None:
         try:
-            lease.release(this_process(), run)
+            lease.release(this_process(), leave.run, leave.failed)
         except OSError as error:
             log.debug("a lease could not be given back: %s", error)
 
@@ -124,6 +136,10 @@ class Heart:
             if holder is None:  # no batch of the query has come to the gate yet, or the folder is gone
                 self._miss(key, pair)
                 return
+            if not pair.sure:
+                pair.sure = holder.owner == this_process().owner and not holder.released
+                if not pair.sure:
+                    return
             pair.missed = 0
             if pair.lease.beat(this_process()):
                 pair.lost = False  # perhaps the other one has ended, and our workers took it up again

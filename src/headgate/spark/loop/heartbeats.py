@@ -1,10 +1,9 @@
 """Says, for each gate of each running query, that this process steers it.
 
 By a thread for each control folder (`headgate.spark.loop.heart`), which does not wait for the loop's
-lock, a ledger, Spark or another folder. It speaks only while the loop really goes round, and not for a
-gate whose batches the loop fails at again and again: then the gate's workers must fail open or closed,
-as they were told. The loop itself is one thread for all folders: a mount that hangs for so long that the
-loop counts as stuck still silences all.
+lock, a ledger, Spark or another folder. It speaks only while the loop really goes round and what it
+leaves for the folder is taken up (`headgate.spark.loop.folder_worker`), and not for a gate whose batches
+the loop fails at again and again: then the gate's workers must fail open or closed, as they were told.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from headgate.spark.loop.heart import Heart
@@ -26,17 +26,28 @@ _WAIT_S = 5.0
 class Heartbeats:
     """The leases of one loop."""
 
-    def __init__(self, going_round: Callable[[], bool]) -> None:
+    def __init__(self, going_round: Callable[[Path], bool]) -> None:
         self._going_round = going_round
         self._hearts: dict[Path, Heart] = {}
         self._lock = threading.Lock()
 
-    def steer(self, control: Path, gate: str, query: str) -> None:
-        """Beat for this gate in this query from now on, if it is there: its workers begin the lease."""
+    def steer(self, control: Path, gate: str, query: str, sure: bool = True) -> None:
+        """Beat for this gate in this query from now on, if it is there: its workers begin the lease.
+
+        `sure` is False where the query may be behind one of the name in another folder: then a lease is
+        ours only if our own workers have begun it.
+        """
         with self._lock:
             if control not in self._hearts:
-                self._hearts[control] = Heart(self._going_round)
-            self._hearts[control].steer((gate, query), PlanStore(control, gate, query).folder)
+                self._hearts[control] = Heart(partial(self._going_round, control))
+            folder = PlanStore(control, gate, query).folder
+            self._hearts[control].steer((gate, query), folder, sure)
+
+    def steers(self, control: Path, query: str | None) -> bool:
+        """Whether there is something to beat for in this query (None: in any), in this folder."""
+        with self._lock:
+            heart = self._hearts.get(control)
+        return heart is not None and heart.steers(query)
 
     def silence(self, gate: str, query: str, silent: bool = True) -> None:
         """Do not vouch for a gate whose reports cannot be handled; or do so again."""
@@ -47,19 +58,25 @@ class Heartbeats:
         """Whether another process steers this gate in this query now."""
         return any(heart.lost((gate, query)) for heart in self._all())
 
-    def end(self, query: str | None, run: str | None = None) -> None:
-        """The query is over: whoever runs it next need not wait. Of another run the lease is kept."""
-        given_back = [heart.leave(query, run) for heart in self._all()]
+    def end(
+        self, query: str | None, run: str | None = None, control: Path | None = None,
+        failed: bool = False,
+    ) -> None:  # fmt: skip
+        """The query is over: whoever runs it next need not wait. Of another run the lease is kept.
+
+        In this folder, or in all. `failed`: it did not just end.
+        """
+        given_back = [heart.leave(query, run, failed) for heart in self._all(control)]
         until = time.monotonic() + _WAIT_S
         for done in given_back:
             done.wait(max(0.0, until - time.monotonic()))
         with self._lock:
-            self._hearts = {control: heart for control, heart in self._hearts.items() if heart.beats}
+            self._hearts = {of: heart for of, heart in self._hearts.items() if heart.steers(None)}
 
     def stop(self) -> None:
         """The process is about to end."""
         self.end(None)
 
-    def _all(self) -> list[Heart]:
+    def _all(self, control: Path | None = None) -> list[Heart]:
         with self._lock:
-            return list(self._hearts.values())
+            return [heart for of, heart in self._hearts.items() if control in (None, of)]

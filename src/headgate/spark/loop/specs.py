@@ -1,49 +1,78 @@
-"""What gates, guards and joins were built as in a session, by name.
+"""What gates, guards, joins and meters of results were built as in a session, by name.
 
-Two gates of one name may differ, in policy or settings, and both be built before a query of either has
-begun. A gate's metrics and plans bear the number of its spec, so that each query is steered as its own
-frame was built.
+Two of one name may differ, in policy or settings, and both be built before a query of either has begun.
+Metrics and plans bear the number of the spec, so that each query is steered as its own frame was built.
+
+A notebook that runs for days, or a job that builds its gate for every batch, may build specs without
+end; those that were not used for longest are forgotten. What a running query uses never is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
 from headgate.run.spec import Spec
 
-__all__ = ["Specs"]
+__all__ = ["MOST_SPECS", "Specs"]
 
+#: Specs that are remembered, over all names: some kilobytes each, and years of redeployments.
+MOST_SPECS = 1000
 
 _S = TypeVar("_S", bound=Spec)
 
 
 class Specs:
-    """Of those that bear a number all that were ever built, each once; of others the latest."""
+    """The latest specs, each once; equal ones share the number of the first."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_SPECS) -> None:
+        self._most = most
         self._of_name: dict[str, dict[int, Spec]] = {}
+        #: The name of each number, in the order in which they were last used.
+        self._used: dict[int, str] = {}
 
     def __bool__(self) -> bool:
         return bool(self._of_name)
 
-    def add(self, spec: _S) -> _S:
-        """Take it up as the latest of its name; under the number of one that is the same, if any."""
-        if not spec.number:
-            self._of_name[spec.name] = {0: spec}
-            return spec
+    def __len__(self) -> int:
+        return len(self._used)
+
+    def add(self, spec: _S, in_use: Collection[int] = ()) -> _S:
+        """Take it up as the latest of its name; under the number of one that is the same, if any.
+
+        `in_use` are the numbers that must not be forgotten for it.
+        """
         held = self._of_name.setdefault(spec.name, {})
-        held.pop(0, None)  # a guard or a join that had the name
         number = next((n for n, other in held.items() if other == spec), spec.number)
         held.pop(number, None)
         held[number] = numbered = replace(spec, number=number)
+        self._use(number, spec.name)
+        spare = len(self._used) - self._most
+        if spare > 0:
+            unused = (n for n in list(self._used) if n not in in_use and n != number)
+            for _, old in zip(range(spare), unused, strict=False):
+                self.forget(old)
         return numbered
+
+    def forget(self, number: int) -> None:
+        """It is not to be steered any more."""
+        name = self._used.pop(number)
+        del self._of_name[name][number]
+        if not self._of_name[name]:
+            del self._of_name[name]
+
+    def _use(self, number: int, name: str) -> None:
+        self._used.pop(number, None)
+        self._used[number] = name
 
     def of(self, name: str, number: int = 0) -> Spec | None:
         """The one of this number; the latest where none is asked for. None if there is no such one."""
         held = self._of_name.get(name, {})
-        return held.get(number) if number else next(reversed(held.values()), None)
+        found = held.get(number) if number else next(reversed(held.values()), None)
+        if found is not None:
+            self._use(found.number, name)
+        return found
 
     def named(self, name: str) -> list[Spec]:
         """All of a name, the latest first."""

@@ -16,18 +16,23 @@ from headgate.run.report import Report
 from headgate.run.run import Run
 from headgate.run.spec import Spec
 from headgate.sites.allocator import SiteAllocator
-from headgate.spark.gate.meter import PREFIX, by_name, finite, sample_of
+from headgate.spark.gate.meter import by_name, finite, sample_of
 from headgate.spark.loop.kinds import kind_of_report
+from headgate.spark.loop.numbered_metrics import metric_named, metrics_of
 from headgate.spark.sic.column import worth
+from headgate.store.gate_call import GateCall
 
 __all__ = ["ResultReport", "ResultSpec", "metered", "result_reports_in"]
 
 _SUFFIX = ".result"
 
 
-def metered(frame: DataFrame, query: str) -> DataFrame:
-    """The results, counted on their way out."""
-    return frame.observe(f"{PREFIX}{query}{_SUFFIX}", *_behind_result(worth()))
+def metered(frame: DataFrame, query: str, spec: int) -> DataFrame:
+    """The results, counted on their way out; `spec` is the number of their meter's spec.
+
+    The call has no number: no worker could refuse a second one in the same stream, but Spark does.
+    """
+    return frame.observe(metric_named(query, "result", GateCall(spec=spec)), *_behind_result(worth()))
 
 
 def _behind_result(sic: Column) -> list[Column]:
@@ -43,12 +48,12 @@ class ResultReport(Report):
 def result_reports_in(progress: Mapping[str, Any]) -> dict[str, ResultReport]:
     """The report of every query whose results come out in this stream, by the name of its meter."""
     found = {}
-    for name, values in (progress.get("observedMetrics") or {}).items():
-        if name.startswith(PREFIX) and name.endswith(_SUFFIX) and values:
-            seen = by_name(values)
-            sample, _, _ = sample_of(progress, seen, kept=int(seen["arrived"]))
-            sample = replace(sample, sic_arrived=max(0.0, finite(seen, "sic")))
-            found[name[len(PREFIX) :]] = ResultReport(query=str(progress["id"]), sample=sample)
+    for metric, values in metrics_of(progress, "result"):
+        seen = by_name(values)
+        sample, _, _ = sample_of(progress, seen, kept=int(seen["arrived"]))
+        sample = replace(sample, sic_arrived=max(0.0, finite(seen, "sic")))
+        query, name = str(progress["id"]), f"{metric.name}{_SUFFIX}"
+        found[name] = ResultReport(query=query, sample=sample, spec=metric.call.spec, metric=str(metric))
     return found
 
 
@@ -73,10 +78,8 @@ class ResultSpec(Spec):
         return ResultRun(self, query)
 
 
-class ResultRun(Run):
+class ResultRun(Run[ResultSpec, ResultReport]):
     """The meter in one stream; its books are the site's."""
-
-    spec: ResultSpec
 
     def take_up(self, report: ResultReport) -> None:
         """A batch of results is over."""

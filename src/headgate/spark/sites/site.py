@@ -330,10 +330,10 @@ class Site:
                     "site %r measures the result of query %r, and none of its gates is for that (they "
                     "are for %s): is the name right?", self.name, query, others,
                 )  # fmt: skip
-            ControlLoop.of(self._spark).register(
+            spec = ControlLoop.of(self._spark).register(
                 ResultSpec.named(query, self._control, self._shares, self._lock)
             )
-            return metered(frame, query)
+            return metered(frame, query, spec.number)
 
         return apply
 

@@ -12,7 +12,10 @@ from headgate.core.witness import likely_share
 from headgate.store.ledger.records import Ledger, Record, gates_in, queries_of
 from headgate.store.plans import PlanStore
 
-__all__ = ["Audit", "audit"]
+__all__ = ["UNDER_WAY", "Audit", "audit"]
+
+#: Batches that may have begun and not be recorded yet: one runs, and the loop is some behind.
+UNDER_WAY = 10
 
 
 @dataclass
@@ -44,13 +47,14 @@ class Audit:
     #: Batches that kept a share their plan makes all but impossible. Duplicated rows share one
     #: fate, so a stream of few distinct rows can show up here without a fault.
     unlikely: list[int] = field(default_factory=list)
-    #: Batches that began (their plan is pinned) and have no record, though later ones have: the
-    #: query was killed between the commit and the report. `headgate.recount` settles them.
+    #: Batches that began (their plan is pinned) and have no record, though later ones have (the query
+    #: was killed between the commit and the report), or more have begun since than can be under way
+    #: (nobody keeps the books). `headgate.recount` settles them.
     unsettled: list[int] = field(default_factory=list)
     #: Batches with neither pin nor record between others, over which the offsets went on: the control
     #: folder was away, or the query ran without its gate.
     missing: list[int] = field(default_factory=list)
-    #: Batches that began after the last one recorded: running now, or cut off by a kill. What did
+    #: The latest that began after the last one recorded: running now, or cut off by a kill. What did
     #: not commit runs again when the query restarts; `headgate.recount` settles what did.
     begun: list[int] = field(default_factory=list)
     #: Batches whose pin was cut off by a crash: what they met is in the record, if they have one.
@@ -117,7 +121,8 @@ def _audit_one(control: Path, gate: str, query: str, first: int | None, last: in
     found = Audit(gate, query)
     store, ledger = PlanStore(control, gate, query), Ledger(control, gate, query)
     inside = range(first or 0, (1 << 62) if last is None else last + 1)
-    pins = [b for b in store.pinned_batches() if b in inside]
+    pinned_batches = store.pinned_batches()
+    pins = [b for b in pinned_batches if b in inside]
     seen: set[int] = set()
     gaps = Gaps(pins)
     for record in _last_records(ledger, first, last, found):
@@ -127,10 +132,12 @@ def _audit_one(control: Path, gate: str, query: str, first: int | None, last: in
         pinned = store.pinned(record.batch)
         if pinned is not None and pinned.plan.digest != record.plan.digest:
             found.other_plan.append(record.batch)
-    latest = ledger.last_batch()
+    # A batch begins when the one before it is through: what is further back than the loop may be behind
+    # was not recorded, and will not be.
+    under_way = max([ledger.last_batch(), *pinned_batches[:-UNDER_WAY][-1:]])
     silent = [b for b in pins if b not in seen]
-    found.unsettled = [b for b in silent if b < latest]
-    found.begun = [b for b in silent if b > latest]
+    found.unsettled = [b for b in silent if b <= under_way]
+    found.begun = [b for b in silent if b > under_way]
     if found.kind == "gate":
         found.missing = gaps.found
     found.torn_pins = [b for b in pins if store.pinned(b) is None]
