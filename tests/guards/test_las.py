@@ -221,11 +221,11 @@ def test_theorem_5s_example_and_what_it_really_shows() -> None:
     assert (33 / 48) ** 10 <= 0.024
     ratios = []
     for seed in range(400):
-        (cells,) = HashFamily(1, 55, seed).cells_of(
+        (columns,) = HashFamily(1, 55, seed).columns_of_all(
             np.arange(4096, dtype=np.uint64) * np.uint64(2**40 + 7)
         )
-        counts, work = np.bincount(cells, minlength=55), np.bincount(cells, durations, 55)
-        ratios.append(work[cells[[0, 4095]]] / counts[cells[[0, 4095]]])
+        counts, work = np.bincount(columns, minlength=55), np.bincount(columns, durations, 55)
+        ratios.append(work[columns[[0, 4095]]] / counts[columns[[0, 4095]]])
     assert np.mean(ratios, axis=0) == pytest.approx([low, high], abs=0.45)
 
 

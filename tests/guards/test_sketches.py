@@ -109,10 +109,10 @@ def test_a_key_of_something_odd_is_refused() -> None:
 
 
 @given(st.lists(keys, min_size=1, max_size=20), seeds, st.integers(1, 5000))
-def test_cells_are_in_range_and_the_same_one_by_one(some: list[int], seed: int, columns: int) -> None:
+def test_columns_are_in_range_and_the_same_one_by_one(some: list[int], seed: int, columns: int) -> None:
     family = HashFamily(3, columns, seed)
-    together = family.cells_of(np.array(some, np.uint64))
-    assert together.T.tolist() == [family.cells(key) for key in some]
+    together = family.columns_of_all(np.array(some, np.uint64))
+    assert together.T.tolist() == [family.columns_of(key) for key in some]
     assert together.min() >= 0
     assert together.max() < columns
 
@@ -121,7 +121,8 @@ def test_two_keys_meet_as_rarely_as_2_universality_says() -> None:
     pairs = [(0, 1), (1, 2**32), (stable_key(1), stable_key(2)), (5, 2**64 - 1), (7 << 32, 9 << 32)]
     for one, other in pairs:
         met = sum(
-            HashFamily(1, 16, s).cells(one) == HashFamily(1, 16, s).cells(other) for s in range(4000)
+            HashFamily(1, 16, s).columns_of(one) == HashFamily(1, 16, s).columns_of(other)
+            for s in range(4000)
         )
         assert met / 4000 < 1 / 16 + 4 * (1 / 16 / 4000) ** 0.5
 

@@ -11,20 +11,20 @@ from headgate.joins.allowance import Allowance, Spent
 class Machine:
     """Batches cost a fixed price, so much a comparison and so much a result, with some noise."""
 
-    def __init__(self, fixed_s, comparison_s, emit_s, behind_s, places=2, seed=1):
+    def __init__(self, fixed_s, comparison_s, emit_s, behind_s, shards=2, seed=1):
         self.fixed_s, self.comparison_s = fixed_s, comparison_s
-        self.emit_s, self.behind_s, self.places = emit_s, behind_s, places
+        self.emit_s, self.behind_s, self.shards = emit_s, behind_s, shards
         self.noise = np.random.default_rng(seed)
 
     def batch(self, wanted, pay_off, work, result_units):
-        """A batch that wants so many comparisons at each place and may spend `work` units there."""
+        """A batch that wants so many comparisons at each shard and may spend `work` units there."""
         made = min(wanted, work / (1.0 + result_units * pay_off))
         results = made * pay_off
         compare = made * self.comparison_s
         emit = results * self.emit_s
-        behind = results * self.places * self.behind_s
+        behind = results * self.shards * self.behind_s
         duration = (self.fixed_s + compare + emit + behind) * self.noise.normal(1.0, 0.03)
-        return Spent(duration, compare, made, emit, results, results * self.places)
+        return Spent(duration, compare, made, emit, results, results * self.shards)
 
 
 def run(machine, allowance, wanted, pay_off, batches=30):

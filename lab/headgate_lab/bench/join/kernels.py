@@ -118,13 +118,13 @@ def _one_at_a_time(ours: SetRows, theirs: SetRows) -> dict[str, float]:
     some = every[: max(1, ours.n // 20)]
 
     def calls() -> None:
-        for place in range(len(some)):
-            kernels.set_pairs(kernels.OVERLAP, 2, True, some[place : place + 1], *block, window)
+        for index in range(len(some)):
+            kernels.set_pairs(kernels.OVERLAP, 2, True, some[index : index + 1], *block, window)
 
     def arrays() -> None:
-        for place in some:
-            common = np.bitwise_count(theirs.lo & ours.lo[place])
-            common += np.bitwise_count(theirs.hi & ours.hi[place])
+        for index in some:
+            common = np.bitwise_count(theirs.lo & ours.lo[index])
+            common += np.bitwise_count(theirs.hi & ours.hi[index])
             np.flatnonzero(common >= 2)
 
     compared = len(some) * theirs.n

@@ -61,9 +61,9 @@ def _phase(
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """The means of a phase's windows, in order; a window in which no run kept a tuple has no latency."""
     begin = "ABCDEFG".index(phase) * _PHASE
-    places = range(begin + _WINDOW, begin + _PHASE + 1, _WINDOW)
+    xs = range(begin + _WINDOW, begin + _PHASE + 1, _WINDOW)
     return np.array(
-        [samples.mean(float(p), policy, metric) for p in places if samples.has(float(p), policy, metric)]
+        [samples.mean(float(p), policy, metric) for p in xs if samples.has(float(p), policy, metric)]
     )
 
 

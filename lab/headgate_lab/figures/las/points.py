@@ -1,4 +1,4 @@
-"""Every LAS policy at places along an axis, each run on a stream of its own that all policies share."""
+"""Every LAS policy at points along an axis, each run on a stream of its own that all policies share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["Point", "PointRun", "over_points", "run_point"]
 
 @dataclass(frozen=True)
 class Point:
-    """One place on the x axis: the law of its streams, and the target."""
+    """One point of the x axis: the law of its streams, and the target."""
 
     x: float | str
     law: StreamLaw
