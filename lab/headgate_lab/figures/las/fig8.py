@@ -20,7 +20,7 @@ from headgate_lab.figures.las.policies import (
     metrics,
 )
 from headgate_lab.figures.sweep import Caption, Sample, Sweep, how_many
-from headgate_lab.papers.las import AverageLatency, LasSettings, PriceShedding
+from headgate_lab.papers.las import AckedPrice, AverageLatency, LasSettings
 from headgate_lab.sim.las.queue import PublishedPolicy, run
 from headgate_lab.sim.las.stream import StreamLaw
 
@@ -55,7 +55,7 @@ def _run_seed(xs: Sequence[float], seed: int) -> list[Sample]:
     for epsilon in xs:
         las = LasSettings(target, epsilon=epsilon, seed=seed)
         fixed = LasSettings(target, epsilon=epsilon, seed=seed, margin=1.05)
-        ours = PriceShedding(target, costs="sketch", epsilon=epsilon, seed=seed)
+        ours = AckedPrice(target, costs="sketch", epsilon=epsilon, seed=seed)
         for name, policy in ((LAS, las), (_FIXED, fixed), (_SKETCH, ours)):
             found.append((epsilon, name, metrics(run(stream, policy))))
         found.append((epsilon, FULL, metrics(full)))

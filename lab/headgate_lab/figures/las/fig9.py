@@ -20,7 +20,7 @@ from headgate_lab.figures.las.policies import (
     STRAW,
 )
 from headgate_lab.figures.sweep import Caption, Sample, Sweep, how_many
-from headgate_lab.papers.las import AverageLatency, LasSettings, PriceShedding
+from headgate_lab.papers.las import AckedPrice, AverageLatency, LasSettings
 from headgate_lab.sim.las.queue import PublishedPolicy, run
 from headgate_lab.sim.las.stream import phases
 
@@ -45,7 +45,7 @@ def _run_seed(seed: int) -> list[Sample]:
         (LAS, LasSettings(target, seed=seed)),
         (_SMALL, LasSettings(target, seed=seed, window=128)),
         (FULL, PublishedPolicy(FULL, target)),
-        (OURS, PriceShedding(target, seed=seed)),
+        (OURS, AckedPrice(target, seed=seed)),
     ):
         latency, dropped = run(stream, policy, warm=False).windows(_WINDOW)
         for number, (q, alpha) in enumerate(zip(latency, dropped, strict=True)):

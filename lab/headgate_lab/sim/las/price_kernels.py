@@ -34,10 +34,13 @@ class PriceNumbers(NamedTuple):
     spread: float
     kp: float
     ki: float
+    fade: float
+    lowest: float
     costs: int
     every: int
     half_life: int
     memory: int
+    ack_memory: float
     delay: float
 
 
@@ -127,8 +130,8 @@ def run_price(
             last = _next_ack(n_acked, numbers.every) - 1
             if last >= n_sent or done_at[last] + numbers.delay > now:
                 break
-            real *= 0.9
-            estimated *= 0.9
+            real *= numbers.ack_memory
+            estimated *= numbers.ack_memory
             for index in range(n_acked, last + 1):
                 seconds, done = durations[sent[index]], items[sent[index]]
                 if numbers.costs == TABLE:
@@ -168,7 +171,7 @@ def run_price(
             raw = estimate(first, second, item_columns, item, mean)
         cost = raw * scale
         opened = theta >= dearest
-        dearest = max(dearest * 0.9999, cost)
+        dearest = max(dearest * numbers.fade, cost)
         if opened:
             theta = dearest
         if target.tau <= 0.0:
@@ -176,7 +179,7 @@ def run_price(
         else:
             x = min(1.0, max(-2.0, (target.tau - wait) / target.tau))
         level = theta * math.exp(numbers.kp * x)
-        theta = min(dearest, max(1e-3 * dearest, theta * math.exp(numbers.ki * x)))
+        theta = min(dearest, max(numbers.lowest * dearest, theta * math.exp(numbers.ki * x)))
         chance = _chance(numbers, cost, level)
         chances[i] = chance
         if coins[i] >= chance:

@@ -18,13 +18,13 @@ from headgate.guards.targets import PAPER_TARGET, LatencyTarget
 from headgate.sketches import HashFamily, uniforms
 from headgate_lab.papers.las import (
     AbsoluteLatency,
+    AckedPrice,
     AckingOperator,
     AverageLatency,
     LasOperator,
     LasSettings,
     Pair,
     PriceShedder,
-    PriceShedding,
     Shedder,
     SlidingAverageLatency,
 )
@@ -127,7 +127,7 @@ def learnt_pair(stream: LasStream, settings: LasSettings) -> Pair:
 
 def run(
     stream: LasStream,
-    policy: LasSettings | PriceShedding | PublishedPolicy,
+    policy: LasSettings | AckedPrice | PublishedPolicy,
     *,
     warm: bool = True,
     delay_s: float = 0.0,
@@ -139,7 +139,7 @@ def run(
     """
     if isinstance(policy, LasSettings):
         return _run_las(stream, policy, warm, delay_s)
-    if isinstance(policy, PriceShedding):
+    if isinstance(policy, AckedPrice):
         return _run_price(stream, policy, delay_s)
     return _run_published(stream, policy)
 
@@ -165,7 +165,7 @@ def _run_las(stream: LasStream, settings: LasSettings, warm: bool, delay_s: floa
     return LasRun(keep, latency, expected, keep.astype(np.float64), pairs)
 
 
-def _run_price(stream: LasStream, config: PriceShedding, delay_s: float) -> LasRun:
+def _run_price(stream: LasStream, config: AckedPrice, delay_s: float) -> LasRun:
     kernels, rule = compiled("las.price_kernels"), config.rule
     memory = 1
     if config.costs == "sketch":
@@ -178,8 +178,9 @@ def _run_price(stream: LasStream, config: PriceShedding, delay_s: float) -> LasR
     kind = {"known": kernels.KNOWN, "table": kernels.TABLE, "sketch": kernels.SKETCH}[config.costs]
     numbers = kernels.PriceNumbers(
         {"hard": kernels.HARD, "soft": kernels.SOFT, "balanced": kernels.BALANCED}[rule.shape],
-        float(rule.gamma), float(rule.spread), float(rule.kp), float(rule.ki), kind, config.ack_every,
-        config.half_life, memory, delay_s,
+        float(rule.gamma), float(rule.spread), float(rule.kp), float(rule.ki), float(rule.fade),
+        float(rule.lowest), kind, config.ack_every, config.half_life, memory, float(config.ack_memory),
+        delay_s,
     )  # fmt: skip
     keep, latency, expected, chances, guarded = kernels.run_price(
         stream.items, stream.durations_s, stream.arrivals_s, uniforms(config.seed, len(stream)),
