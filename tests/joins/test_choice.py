@@ -22,7 +22,7 @@ from headgate.joins.conditions import (
     superset,
 )
 from headgate.joins.item_counts import ItemCounts, densities
-from headgate.joins.lag_stats import LagStats
+from headgate.joins.lag_stats import LagStats, LagStatsConfig
 from headgate.joins.rows import KeyRows, PlainRows, SetRows, VectorRows, WeightedRows
 from headgate.sketches import mix64
 from tests.joins import naive_pairs
@@ -335,11 +335,10 @@ def test_draws_follow_the_posterior() -> None:
     draws = stats.draw(np.random.default_rng(1), groups=4000)
     assert draws[:, 0, 0, 0].mean() == pytest.approx(0.02, rel=0.01)
     assert draws[:, 0, 0, 0].std() == pytest.approx(np.sqrt(2e4) / 1e6, rel=0.05)
-    # a cell never tried: exponential with the pooled mean, so it is tried again and again
+    # a lag never tried: exponential with the pooled mean, so it is tried again and again
     unknown = draws[:, 1, 1, 0]
     assert unknown.mean() == pytest.approx(stats.pooled, rel=0.05)
     assert (unknown > 3 * stats.pooled).mean() == pytest.approx(np.exp(-3), rel=0.2)
-    assert stats.mean()[0, 0, 0] == pytest.approx(0.02, rel=0.01)
     equal_draws = [stats.draw(np.random.default_rng(3)).tolist() for _ in range(2)]
     assert equal_draws[0] == equal_draws[1]
 
@@ -372,13 +371,28 @@ def test_lag_stats_find_the_lag_that_pays() -> None:
 
 
 def test_lag_stats_forget_at_once_when_what_they_promise_does_not_come() -> None:
-    for came, left in ((200.0, 1.0), (50.0, 0.1)):
+    for came, left in ((400.0, 1.0), (100.0, 0.1)):
         stats, new = LagStats(lags=2), LagStats(lags=2)
         stats.add(0, 0, [0], [1e5], [2000.0])
-        new.add(0, 0, [0], [1e4], [came])
+        new.add(0, 0, [0], [2e4], [came])
         stats.learn(new, elapsed=0.0, half_life=10.0)
-        assert stats.comparisons[0, 0, 0] == pytest.approx(left * 1e5 + 1e4)
+        assert stats.comparisons[0, 0, 0] == pytest.approx(left * 1e5 + 2e4)
         assert stats.matches[0, 0, 0] == pytest.approx(left * 2000.0 + came)
+
+
+def test_a_hundred_expected_matches_are_too_few_for_a_surprise() -> None:
+    """What is expected is that of the best draws: of few matches it is too much by chance alone."""
+    stats, new = LagStats(lags=2), LagStats(lags=2)
+    stats.add(0, 0, [0], [1e5], [1000.0])
+    new.add(0, 0, [0], [1e4], [20.0])
+    stats.learn(new, elapsed=0.0)
+    assert stats.matches[0, 0, 0] == pytest.approx(1020.0)
+
+
+@pytest.mark.parametrize("wrong", [{"half_life": 0.0}, {"draws": 0}, {"surprise": 1.5}])
+def test_numbers_that_mean_nothing_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(BadArgument, match=next(iter(wrong))):
+        LagStatsConfig(**wrong)
 
 
 def test_types_that_are_little_known_follow_their_lag() -> None:

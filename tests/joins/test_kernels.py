@@ -270,16 +270,6 @@ def test_signatures(lists: list[list[int]]) -> None:
         assert rows.items[rows.offsets[index] : rows.offsets[index + 1]].tolist() == sorted(set(part))
 
 
-@RELAXED
-@given(_lists(FEW), st.data())
-def test_taking_rows(lists: list[list[int]], data: Any) -> None:
-    indices = data.draw(st.lists(st.integers(0, len(lists) - 1)) if lists else st.just([]))
-    taken = _sets(list(range(len(lists))), lists).take(np.array(indices, np.int64))
-    built = _sets(indices, [lists[index] for index in indices])
-    for name in ("time", "lo", "hi", "lost", "offsets", "items"):
-        assert getattr(taken, name).tolist() == getattr(built, name).tolist()
-
-
 def test_rows_from_stored_bytes_do_not_compile_anew() -> None:
     rows = _sets([1, 2], [[1, 2], [3]])
     stored = SetRows(

@@ -64,7 +64,7 @@ class InlinePolicy:
 
     @property
     def name(self) -> str:
-        """What to call it."""
+        """The policy's name, as the control folder and the ledger show it."""
         which = self.which
         if isinstance(which, PriceShedding):
             return which.rule.shape

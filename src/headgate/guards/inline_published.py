@@ -52,7 +52,7 @@ class InlineQueueCheck(InlineShedder):
         self._check.admit(max(0.0, now_s - arrived_s))
 
     def state(self) -> dict[str, Any]:
-        """The average so far."""
+        """The average of what was admitted, for the next task."""
         return {"check": self._check.state()}
 
 
@@ -84,13 +84,13 @@ class InlineStrawMan(InlineShedder):
         return KEEP
 
     def done(self, key: Hashable, seconds: float, now_s: float) -> None:
-        """The mean so far."""
+        """Take the row into the mean."""
         super().done(key, seconds, now_s)
         self._executed += 1.0
         self._seconds += seconds
 
     def state(self) -> dict[str, Any]:
-        """The average, C-hat, the mean."""
+        """The average of what was admitted, C-hat, and the mean cost, for the next task."""
         return {
             "check": self._check.state(),
             "backlog": self._backlog.state(),

@@ -45,8 +45,8 @@ class AllowanceConfig:
     #: along for many more, and leave half of the target unused.
     recent: int = 8
     quantile: float = 0.75
-    #: How much a cold batch counts in the slope of seconds over results.
-    cold_weight: float = 0.1
+    #: A batch that took so many times what was expected stalled: it says nothing of what results cost.
+    stall: float = 2.0
     #: Seconds of comparing, and results written, below which a batch says more of a call than of the
     #: speed.
     telling_s: float = 0.01
@@ -61,10 +61,10 @@ class AllowanceConfig:
             value = getattr(self, name)
             if not 0 < value <= 1:
                 raise BadArgument(f"{name}={value!r}: give a share above 0 and at most 1")
-        for name in ("memory", "cold_weight"):
-            value = getattr(self, name)
-            if not 0 <= value <= 1:
-                raise BadArgument(f"{name}={value!r}: give a weight from 0 to 1")
+        if not 0 <= self.memory < 1:
+            raise BadArgument(f"memory={self.memory!r}: give a weight from 0 to less than 1")
+        if not self.stall >= 1:
+            raise BadArgument(f"stall={self.stall!r}: give a factor of 1 or more")
         if self.recent < 1:
             raise BadArgument(f"recent={self.recent!r}: give 1 batch or more")
         for name in ("telling_s", "telling_emitted", "telling_results"):
@@ -117,16 +117,16 @@ class Allowance:
         if emit_s > 0.0:
             self._emitted = self._faded(self._emitted, emit_s, spent.shard_results)
         elsewhere = max(0.0, spent.duration_s - spent.compare_s - emit_s)
-        cold, memory = self._batches < COLD_BATCHES, self.config.memory
-        weight = self.config.cold_weight if cold else 1.0
-        x, y = spent.results, elsewhere
-        terms = (1.0, x, y, x * x, x * y)
-        self._elsewhere = tuple(
-            memory * before + weight * term for before, term in zip(self._elsewhere, terms, strict=True)
-        )
-        if not cold or not self._recent:
-            self._recent = (*self._recent, (x, y))[-self.config.recent :]
+        cold, x, y = self._batches < COLD_BATCHES, spent.results, elsewhere
         self._batches += 1
+        if cold and self._recent:
+            return
+        if not cold and y <= self.config.stall * (self.fixed_s + self._behind_s * x):
+            terms, memory = (1.0, x, y, x * x, x * y), self.config.memory
+            self._elsewhere = tuple(
+                memory * before + term for before, term in zip(self._elsewhere, terms, strict=True)
+            )
+        self._recent = (*self._recent, (x, y))[-self.config.recent :]
 
     @property
     def seconds_per_comparison(self) -> float:

@@ -50,8 +50,9 @@ class LagStatsConfig:
     #: of a third, and types that differ by less are better taken together.
     pooled_matches: float = 10.0
     #: Matches that must be expected before their absence is a surprise, and the share of them that is
-    #: one: chance alone leaves less than 0.6 of 50 expected matches once in some 700 batches.
-    surprise_from: float = 50.0
+    #: one. What is expected is that of the best draws, and so too much: with 50 expected, chance alone
+    #: made streams of few rows forget what they knew, and find a sixth less.
+    surprise_from: float = 200.0
     surprise: float = 0.6
     #: What is left of all counts after a surprise. Not 0: a lag that paid may pay again.
     forget_to: float = 0.1
@@ -162,10 +163,6 @@ class LagStats:
         pooled = self.config.pooled_matches
         own = random.standard_gamma(np.broadcast_to(pooled + self.matches, found.shape))
         return np.asarray(own / (pooled / np.maximum(found, 1e-300) + self.comparisons))
-
-    def mean(self) -> Floats:
-        """The posterior's mean density of each (direction, lag, kind)."""
-        return np.asarray((1.0 + self.matches) / (1.0 / self.pooled + self.comparisons))
 
     def densities(
         self, draws: Floats, direction: int, lag: int, kind: npt.ArrayLike, first: int = 0

@@ -20,7 +20,7 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -82,16 +82,6 @@ class Rows:
         """The earliest and the latest time; (0, -1) of no rows."""
         return (int(self.time.min()), int(self.time.max())) if self.n else (0, -1)
 
-    def take(self, indices: npt.NDArray[np.integer[Any]]) -> Self:
-        """The rows with these indices, in this order."""
-        value = None if self.value is None else self.value[indices]
-        return type(self)(
-            time=self.time[indices], value=value, kind=self.kind[indices], **self._columns(indices)
-        )
-
-    def _columns(self, indices: npt.NDArray[np.integer[Any]]) -> dict[str, Any]:
-        return {}
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PlainRows(Rows):
@@ -129,9 +119,6 @@ class KeyRows(Rows):
     def is_sorted(self) -> bool:
         """Whether `sorted` has been asked for before, and so is free."""
         return "sorted" in self.__dict__
-
-    def _columns(self, indices: npt.NDArray[np.integer[Any]]) -> dict[str, Any]:
-        return {"key": self.key[indices]}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -187,13 +174,6 @@ class SetRows(Rows):
         """Whether the index for these items has been built before, and so is free."""
         return ("planes" if self.exact else "postings") in self.__dict__
 
-    def _columns(self, indices: npt.NDArray[np.integer[Any]]) -> dict[str, Any]:
-        offsets, entries = _take_lists(self.offsets, indices)
-        return {
-            "lo": self.lo[indices], "hi": self.hi[indices], "lost": self.lost[indices],
-            "offsets": offsets, "items": self.items[entries], "exact": self.exact,
-        }  # fmt: skip
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class VectorRows(Rows):
@@ -221,9 +201,6 @@ class VectorRows(Rows):
     def lengths(self) -> Floats:
         """The Euclidean length of each vector."""
         return np.asarray(np.sqrt(np.einsum("ij,ij->i", self.vectors, self.vectors, dtype=np.float64)))
-
-    def _columns(self, indices: npt.NDArray[np.integer[Any]]) -> dict[str, Any]:
-        return {"vectors": self.vectors[indices]}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -271,10 +248,6 @@ class WeightedRows(Rows):
         index = _postings(self.offsets, self.items)
         return index, frozen(self.weights[index.order], np.float32)
 
-    def _columns(self, indices: npt.NDArray[np.integer[Any]]) -> dict[str, Any]:
-        offsets, entries = _take_lists(self.offsets, indices)
-        return {"offsets": offsets, "items": self.items[entries], "weights": self.weights[entries]}
-
 
 def _postings(offsets: Indices, items: Integers) -> Any:
     kernels = compiled("index_kernels")
@@ -290,12 +263,3 @@ def _checked_lists(offsets: npt.ArrayLike, items: npt.ArrayLike) -> tuple[Indice
             f"rising from 0 to at most {len(flat)}"
         )
     return starts, flat
-
-
-def _take_lists(offsets: Indices, indices: npt.NDArray[np.integer[Any]]) -> tuple[Indices, Integers]:
-    """Offsets of the rows taken, and the indices of their entries."""
-    sizes = np.diff(offsets)[indices]
-    taken = np.zeros(len(sizes) + 1, np.int32)
-    np.cumsum(sizes, out=taken[1:])
-    shift = offsets[:-1][indices] - taken[:-1]
-    return taken, np.arange(taken[-1], dtype=np.int64) + np.repeat(shift, sizes)

@@ -85,14 +85,6 @@ class CostSketch:
         """So many executions of a key, as every store of costs learns them."""
         self.add(key, seconds, times)
 
-    def add_many(self, keys: npt.NDArray[np.uint64], seconds: npt.NDArray[np.float64]) -> None:
-        """Many executions: equal to `add` one by one, up to rounding."""
-        for row, columns in enumerate(self._family.columns_of_all(keys)):
-            self.F[row] += np.bincount(columns, minlength=self.shape.columns)
-            self.W[row] += np.bincount(columns, seconds, self.shape.columns)
-        self.count += float(len(keys))
-        self.work += float(seconds.sum())
-
     @property
     def mean(self) -> float:
         """The mean duration of everything added; 0 before that."""
@@ -114,15 +106,6 @@ class CostSketch:
             if frequency < least:
                 best, least = row, frequency
         return float(self.W[best, columns[best]] / least)
-
-    def durations(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
-        """`duration` of many keys."""
-        columns, rows = self._family.columns_of_all(keys), np.arange(self.shape.rows)[:, None]
-        found = self.F[rows, columns]
-        best = found.argmin(axis=0)
-        least, at = found.min(axis=0), np.arange(len(keys))
-        work = self.W[best, columns[best, at]]
-        return np.where(least > 0, work / np.where(least > 0, least, 1.0), self.mean)
 
     def ratios(self) -> npt.NDArray[np.float64]:
         """W/F entry by entry, 0 where F is: the snapshot S of Section 3.3."""

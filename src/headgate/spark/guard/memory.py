@@ -88,7 +88,7 @@ class GuardMemory:
             old.unlink(missing_ok=True)
 
     def queue(self, query: str, partition: int) -> dict[str, Any] | None:
-        """What one queue remembers."""
+        """The state that a queue's last task left; None if there is none for this policy."""
         value = self._read(self._queue_path(query, partition))
         if value is None or value.get("v") != _VERSION or value.get("policy") != self._policy.identity:
             return None  # another target or policy: what it remembers means something else
@@ -96,7 +96,7 @@ class GuardMemory:
         return state if isinstance(state, dict) else None
 
     def keep_queue(self, query: str, partition: int, state: dict[str, Any]) -> None:
-        """Remember it."""
+        """Leave the queue's state for its next task."""
         value = {"v": _VERSION, "policy": self._policy.identity, "state": state}
         write_json(self._queue_path(query, partition), value, lasting=False)
 

@@ -99,11 +99,11 @@ class _Work:
             if misfit is None:
                 out.done.append(done)
                 continue
-            row = batch.slice(done.index, 1)
+            row = batch.slice(done.row, 1)
             key = _keys([row.column(name) for name in self._terms.keys])[0]
             given = row.select(list(self._terms.inputs)).to_pylist()[0]
             measured = done.wait_s, done.cost_s, done.weight
-            self._caller.failed(out, done.index, key, given, misfit, measured)
+            self._caller.failed(out, done.row, key, given, misfit, measured)
 
     def finish(self) -> None:
         """Leave behind the rows that failed, and what was learned."""

@@ -86,7 +86,7 @@ class JoinWindows:
 
     @classmethod
     def of(cls, within: Any, basic_window: Duration | None) -> JoinWindows:
-        """From the call."""
+        """The windows that the call asks for; refused if they make no sense together."""
         pair = within if isinstance(within, tuple) else (within, within)
         if len(pair) != 2:
             raise BadArgument(f"within={within!r}: give one duration, or two: (left, right)")

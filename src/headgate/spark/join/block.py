@@ -123,7 +123,7 @@ class Block:
 
     @cached_property
     def digest(self) -> str:
-        """What names its content."""
+        """A hash of its payload, by which a worker process knows the block again."""
         return hashlib.blake2b(self.payload, digest_size=12).hexdigest()
 
     @cached_property
@@ -143,7 +143,7 @@ class Block:
         return np.floor_divide(self.rows.time, basic_us)
 
     def with_rows_of(self, other: Block) -> Block:
-        """Both blocks as one."""
+        """A block of the rows of this one and of another."""
         return Block(self.side, self.bucket, as_one([self.batch, other.batch]), self.condition)
 
 

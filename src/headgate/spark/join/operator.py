@@ -54,7 +54,7 @@ class JoinOperator(StatefulProcessor):
         self._summaries = handle.getMapState("summaries", "number bigint", "summary binary")
 
     def close(self) -> None:
-        """Nothing is open."""
+        """There is nothing to close: the state is Spark's."""
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Any]:
         """A batch's blocks for one shard."""

@@ -75,7 +75,7 @@ class Grid:
 
     @property
     def shards(self) -> int:
-        """How many there are."""
+        """How many shards the matrix has."""
         return self.across * self.down
 
     def choices(self, side: int) -> int:
@@ -154,7 +154,7 @@ class Packer:
     keys: tuple[int, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Gather, cut, and pass on."""
+        """The rows of a task, gathered and cut into one payload for each shard."""
         held: list[pa.RecordBatch] = []
         rows = 0
         for batch in batches:
@@ -191,6 +191,6 @@ class Packer:
 
 
 def _runs(coordinate: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Stretches of one coordinate."""
+    """Where runs of equal coordinates begin and end, in sorted ones."""
     changes = np.flatnonzero(np.diff(coordinate) != 0) + 1
     return itertools.pairwise([0, *changes.tolist(), len(coordinate)])

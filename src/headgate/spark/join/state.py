@@ -40,19 +40,19 @@ class Index:
     watermark_us: int | None = None
     blocks: list[Stored] = field(default_factory=list)
     next_number: int = 0
-    #: Decayed sums of pairs and of comparisons.
+    #: Pairs and comparisons of the full join, as the last batch with any tells.
     pairs: float = 0.0
     comparisons: float = 0.0
 
     @property
     def pay_off(self) -> float:
-        """Pairs a comparison, lately."""
+        """Pairs a comparison of the full join, lately."""
         return self.pairs / self.comparisons if self.comparisons else 0.0
 
-    def pay(self, pairs: float, comparisons: float, memory: float) -> None:
-        """Count what a batch found and compared; the past is weighed with `memory`."""
-        self.pairs = memory * self.pairs + pairs
-        self.comparisons = memory * self.comparisons + comparisons
+    def pay(self, pairs: float, comparisons: float) -> None:
+        """Note what a batch's full join has in pairs, found and missed, and needs in comparisons."""
+        if comparisons:
+            self.pairs, self.comparisons = pairs, comparisons
 
     def to_bytes(self) -> bytes:
         """A versioned value for the state."""

@@ -88,7 +88,7 @@ class Done:
             window.utility_variance = (error * utility) ** 2
 
     def total(self, name: str) -> float:
-        """Over all windows."""
+        """The sum of one of a window's numbers over all windows."""
         return float(sum(getattr(w, name) for w in self.windows.values()))
 
     def count(

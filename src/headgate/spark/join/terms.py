@@ -15,33 +15,35 @@ __all__ = ["WORK", "JoinTerms", "WorkConfig"]
 
 @dataclass(frozen=True)
 class WorkConfig:
-    """The numbers of a shard's work in a batch. `headgate bench join-numbers` sweeps them."""
+    """The numbers of a shard's work in a batch.
+
+    `headgate bench join-numbers` sweeps those that act without a clock; `scores` bounds the time of a
+    choice, and `telling_comparisons` decides which calls are timed.
+    """
 
     #: Share of the work that goes to a random few of the comparisons not chosen. It is what the estimate
     #: of completeness costs: half of it makes the standard error 1.4 times as large.
     explore: float = 0.05
-    #: Rows up to which neighbouring basic windows share a block: a call costs more than comparing these.
+    #: Rows up to which neighbouring basic windows share a block. Fewer choose more finely (half of it
+    #: finds 8 % more pairs of a sparse stream), and each call costs as much as comparing some thousand.
     small_rows: int = 256
-    #: Rows of a block at most, so that what is chosen can be chosen finely, and a read brings in few
-    #: rows that were not chosen.
-    full_rows: int = 16_384
-    #: How many of a side's latest blocks take up small new ones; rows come in more than one order.
+    #: Rows of a block at most. Fewer choose more finely where a basic window has more rows (half of it
+    #: finds a sixth more there), and double scores and calls; kernels are as fast as with larger blocks.
+    full_rows: int = 8192
+    #: How many of a side's latest blocks take up small new ones. With one, a stream whose rows come in
+    #: no order of time leaves a block for each batch and basic window.
     open_blocks: int = 4
     #: Scores of a row and a block that a batch can afford (some 20 ns each); more of them, and
     #: neighbouring blocks share one.
     scores: int = 2_000_000
     #: A call with fewer comparisons says what a call costs, and not what a comparison does.
     telling_comparisons: float = 20_000.0
-    #: Weight of the past, a batch, in the share of comparisons that match.
-    pay_off_memory: float = 0.8
     #: For conditions whose content tells nothing.
     lag_stats: LagStatsConfig = LAG_STATS
 
     def __post_init__(self) -> None:
         if not 0 <= self.explore < 1:
             raise BadArgument(f"explore={self.explore!r}: give a share of the work, in [0, 1)")
-        if not 0 <= self.pay_off_memory < 1:
-            raise BadArgument(f"pay_off_memory={self.pay_off_memory!r}: give a weight in [0, 1)")
         if not 1 <= self.small_rows <= self.full_rows:
             raise BadArgument(
                 f"small_rows={self.small_rows!r}, full_rows={self.full_rows!r}: give 1 row or more, and "

@@ -93,7 +93,7 @@ class JoinWork:
                 if len(one.sampled):
                     comparer.compare(one.probe, one.targets, one.sampled, one.chances)
             done.widen_error_if_sample_empty()
-        index.pay(done.total("found"), done.made, terms.config.pay_off_memory)
+        index.pay(done.total("found") + done.total("missed"), done.wanted)
         index.stats.learn(done.stats)
         self._keep(index, store, new)
         self._expire(index, store, watermark_us)
