@@ -14,6 +14,7 @@ from headgate.sketches import CostSketch, HashFamily, SketchShape
 from headgate_lab.papers.las import (
     AbsoluteLatency,
     Ack,
+    AckedPrice,
     AverageLatency,
     BaseLine,
     Delta,
@@ -21,7 +22,6 @@ from headgate_lab.papers.las import (
     LasSettings,
     Pair,
     PriceRule,
-    PriceShedding,
     Shedder,
     SlidingAverageLatency,
     StrawMan,
@@ -203,10 +203,10 @@ def test_the_short_papers_check_never_recovers() -> None:
         lambda: LasSettings(window=0), lambda: LasSettings(epsilon=0),
         lambda: LasSettings(after_send="x"), lambda: LasSettings(margin=0), lambda: BaseLine(1.1),
         lambda: StrawMan(0, AbsoluteLatency(1)), lambda: PriceRule("x"), lambda: PriceRule(spread=0),
-        lambda: PriceShedding(costs="x"), lambda: PriceShedding(ack_every=0),
+        lambda: AckedPrice(costs="x"), lambda: AckedPrice(ack_every=0),
         lambda: LasSettings(seed=-1),
         lambda: FullKnowledge(AbsoluteLatency(1)).offer(1, 0.0), lambda: expected_ratio(1, 1, 1, 1),
-        lambda: PriceShedding(costs="known").shedder().offer(1, 0.0), lambda: LasSettings(stability=0),
+        lambda: AckedPrice(costs="known").shedder().offer(1, 0.0), lambda: LasSettings(stability=0),
     ],
 )  # fmt: skip
 def test_illegal_values_are_refused(make: object) -> None:
@@ -221,11 +221,11 @@ def test_theorem_5s_example_and_what_it_really_shows() -> None:
     assert (33 / 48) ** 10 <= 0.024
     ratios = []
     for seed in range(400):
-        (cells,) = HashFamily(1, 55, seed).cells_of(
+        (columns,) = HashFamily(1, 55, seed).columns_of_all(
             np.arange(4096, dtype=np.uint64) * np.uint64(2**40 + 7)
         )
-        counts, work = np.bincount(cells, minlength=55), np.bincount(cells, durations, 55)
-        ratios.append(work[cells[[0, 4095]]] / counts[cells[[0, 4095]]])
+        counts, work = np.bincount(columns, minlength=55), np.bincount(columns, durations, 55)
+        ratios.append(work[columns[[0, 4095]]] / counts[columns[[0, 4095]]])
     assert np.mean(ratios, axis=0) == pytest.approx([low, high], abs=0.45)
 
 
@@ -261,7 +261,7 @@ def test_the_balanced_price_is_the_optimum_it_claims() -> None:
 
 
 def test_idle_is_free_for_a_price() -> None:
-    shedder, operator = PriceShedding().shedder(), PriceShedding().operator()
+    shedder, operator = AckedPrice().shedder(), AckedPrice().operator()
     for number in range(500):
         assert shedder.offer(number % 50, number * 0.01) == Verdict(True, 1.0)
         ack = operator.update(0.0001 * (1 + number % 50), number * 0.01 + 0.006)
@@ -270,7 +270,7 @@ def test_idle_is_free_for_a_price() -> None:
 
 
 def test_a_lost_acknowledgement_is_made_good_by_the_next() -> None:
-    config = PriceShedding(AbsoluteLatency(100.0))
+    config = AckedPrice(AbsoluteLatency(100.0))
     shedder = config.shedder()
     for _ in range(4):
         shedder.offer(1, 0.0)
@@ -283,7 +283,7 @@ def test_a_lost_acknowledgement_is_made_good_by_the_next() -> None:
 
 def test_a_price_goes_on_from_its_snapshot() -> None:
     for costs in ("table", "sketch", "known"):
-        config = PriceShedding(AverageLatency(0.01), costs=costs, seed=4)  # type: ignore[arg-type]
+        config = AckedPrice(AverageLatency(0.01), costs=costs, seed=4)  # type: ignore[arg-type]
         shedder = config.shedder()
         for number in range(300):
             shedder.offer(number % 9, number * 1e-3, 2e-3)

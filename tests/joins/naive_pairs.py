@@ -70,9 +70,9 @@ def best_first(
 ) -> set[int]:
     """The longest run of the highest scores that fits a budget."""
     taken: set[int] = set()
-    for place in sorted(range(len(scores)), key=lambda place: -scores[place]):
-        budget -= costs[place]
+    for index in sorted(range(len(scores)), key=lambda index: -scores[index]):
+        budget -= costs[index]
         if budget < 0:
             break
-        taken.add(place)
+        taken.add(index)
     return taken

@@ -1,30 +1,32 @@
 """How much a join may do: in virtual time, against a machine with known prices."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from headgate.joins.allowance import Allowance, Spent
+from headgate.errors import BadArgument
+from headgate.joins.allowance import Allowance, AllowanceConfig, Spent
 
 
 class Machine:
     """Batches cost a fixed price, so much a comparison and so much a result, with some noise."""
 
-    def __init__(self, fixed_s, comparison_s, emit_s, behind_s, places=2, seed=1):
+    def __init__(self, fixed_s, comparison_s, emit_s, behind_s, shards=2, seed=1):
         self.fixed_s, self.comparison_s = fixed_s, comparison_s
-        self.emit_s, self.behind_s, self.places = emit_s, behind_s, places
+        self.emit_s, self.behind_s, self.shards = emit_s, behind_s, shards
         self.noise = np.random.default_rng(seed)
 
     def batch(self, wanted, pay_off, work, result_units):
-        """A batch that wants so many comparisons at each place and may spend `work` units there."""
+        """A batch that wants so many comparisons at each shard and may spend `work` units there."""
         made = min(wanted, work / (1.0 + result_units * pay_off))
         results = made * pay_off
         compare = made * self.comparison_s
         emit = results * self.emit_s
-        behind = results * self.places * self.behind_s
+        behind = results * self.shards * self.behind_s
         duration = (self.fixed_s + compare + emit + behind) * self.noise.normal(1.0, 0.03)
-        return Spent(duration, compare, made, emit, results, results * self.places)
+        return Spent(duration, compare, made, emit, results, results * self.shards)
 
 
 def run(machine, allowance, wanted, pay_off, batches=30):
@@ -94,3 +96,56 @@ def test_a_slow_start_is_soon_forgotten():
         allowance.learn(Spent(duration, 0.05, 5e7, 0.0, 0, 0))
     spent = run(machine, allowance, wanted=1e12, pay_off=1e-5, batches=12)
     assert all(s.duration_s > 1.5 for s in spent[8:]), "the target is used again"
+
+
+def test_a_fit_of_durations_alone_cannot_tell_comparisons_from_results():
+    """Results are so many a comparison, until one batch's rows match ten times as often."""
+    machine = Machine(0.5, 1e-9, 2e-7, 1e-7)
+    allowance = Allowance(2.0, 2)
+    seen = run(machine, allowance, wanted=1e12, pay_off=1e-3)[10:]
+
+    def dear_results(spent):
+        return 0.5 + 1e-9 * spent.comparisons + 4e-7 * spent.shard_results
+
+    def dear_comparisons(spent):
+        return 0.5 + (1e-9 + 4e-10) * spent.comparisons
+
+    for spent in seen:
+        assert dear_comparisons(spent) == pytest.approx(dear_results(spent)), "both explain all batches"
+    after = machine.batch(1e12, 1e-2, allowance.work, allowance.result_units)
+    assert after.duration_s == pytest.approx(dear_results(after), rel=0.1)
+    assert after.duration_s > 1.5 * dear_comparisons(after)
+    assert 1.4 <= after.duration_s <= 2.1, "measured prices hold the target in the batch of the change"
+
+
+def test_a_stall_says_nothing_of_what_results_cost():
+    """Every fifteenth batch waits six seconds for something else."""
+    machine, calm = Machine(0.5, 1e-9, 2e-7, 1e-7), Machine(0.5, 1e-9, 2e-7, 1e-7)
+    stalled, other = Allowance(2.0, 2), Allowance(2.0, 2)
+    run(calm, other, wanted=1e12, pay_off=1e-3, batches=60)
+    made = []
+    for number in range(60):
+        spent = machine.batch(1e12, 1e-3, stalled.work, stalled.result_units)
+        made.append(spent.comparisons)
+        stalled.learn(replace(spent, duration_s=spent.duration_s + (6.0 if number % 15 == 14 else 0.0)))
+    assert stalled.seconds_per_result == pytest.approx(other.seconds_per_result, rel=0.2)
+    assert np.mean(made[30:]) > 0.9 * other.work / (1.0 + other.result_units * 1e-3)
+
+
+def test_a_quiet_night_does_not_make_comparisons_look_dear():
+    """Two hundred batches of next to nothing, whose calls take longer than their comparisons."""
+    machine = Machine(0.5, 1e-9, 2e-7, 1e-7)
+    allowance = Allowance(2.0, 2)
+    run(machine, allowance, wanted=1e12, pay_off=1e-3)
+    before = allowance.seconds_per_comparison
+    for _ in range(200):
+        allowance.learn(Spent(0.5, 0.003, 1e5, 0.003, 100, 200))
+    assert allowance.seconds_per_comparison == before
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"aim": 0.0}, {"memory": 1.0}, {"recent": 0}, {"stall": 0.5}, {"telling_s": 0.0}]
+)
+def test_numbers_that_mean_nothing_are_refused(wrong):
+    with pytest.raises(BadArgument, match=next(iter(wrong))):
+        AllowanceConfig(**wrong)

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.errors import BadArgument, SnapshotError
-from headgate.joins.cell_stats import CellStats
 from headgate.joins.choice import Chosen, choose, completeness, missed
 from headgate.joins.conditions import (
     Condition,
@@ -23,6 +22,7 @@ from headgate.joins.conditions import (
     superset,
 )
 from headgate.joins.item_counts import ItemCounts, densities
+from headgate.joins.lag_stats import LagStats, LagStatsConfig
 from headgate.joins.rows import KeyRows, PlainRows, SetRows, VectorRows, WeightedRows
 from headgate.sketches import mix64
 from tests.joins import naive_pairs
@@ -40,7 +40,7 @@ def _lists(items: st.SearchStrategy[int]) -> st.SearchStrategy[list[list[int]]]:
 
 
 def _flat(chosen: Chosen) -> list[tuple[int, int]]:
-    return [(block, int(place)) for block, part in enumerate(chosen.picked) for place in part]
+    return [(block, int(index)) for block, part in enumerate(chosen.picked) for index in part]
 
 
 def _sets(lists: list[list[int]]) -> SetRows:
@@ -54,12 +54,12 @@ def test_the_best_pairs_fill_the_budget(
     shares: list[list[float]], rows: int, budget: float, result_cost: float, data: Any
 ) -> None:
     targets = [rows * (block + 1) for block in range(len(shares))]
-    worth = data.draw(st.none() | st.just([[1.0 + place for place in range(len(x))] for x in shares]))
-    chosen = choose(shares, targets, budget, result_cost, worth, explore=0.0)
+    utility = data.draw(st.none() | st.just([[1.0 + index for index in range(len(x))] for x in shares]))
+    chosen = choose(shares, targets, budget, result_cost, utility, explore=0.0)
     assert not any(map(len, chosen.sampled))
-    where = [(block, place) for block, part in enumerate(shares) for place in range(len(part))]
+    where = [(block, index) for block, part in enumerate(shares) for index in range(len(part))]
     score = [
-        shares[b][p] * (worth[b][p] if worth else 1.0) / (1 + result_cost * shares[b][p])
+        shares[b][p] * (utility[b][p] if utility else 1.0) / (1 + result_cost * shares[b][p])
         for b, p in where
     ]
     cost = [targets[b] * (1 + result_cost * shares[b][p]) for b, p in where]
@@ -187,8 +187,8 @@ def test_completeness_at_the_edges() -> None:
         {"rows": [1, 2]},
         {"densities": [[np.nan]]},
         {"densities": [[-0.1]]},
-        {"worth": [[1.0, 2.0]]},
-        {"worth": [[-1.0]]},
+        {"utility": [[1.0, 2.0]]},
+        {"utility": [[-1.0]]},
         {"seed": -1},
     ],
 )
@@ -311,81 +311,95 @@ def test_counts_are_stored_compactly() -> None:
             ItemCounts.from_bytes(broken)
 
 
-def test_cells_learn_fade_merge_and_are_stored() -> None:
-    cells = CellStats(lags=3, kinds=2)
-    cells.add(0, 1, [0, 1, 1], [100.0, 100.0, 100.0], [10.0, 1.0, 2.0])
-    cells.add(1, 99, [7], [50.0], [5.0])  # beyond the last lag and kind
-    assert cells.comparisons[0, 1].tolist() == [100.0, 200.0]
-    assert cells.matches[1, 2].tolist() == [0.0, 5.0]
-    again = CellStats.from_bytes(cells.to_bytes())
-    again.merge(cells)
+def test_lag_stats_learn_fade_merge_and_are_stored() -> None:
+    stats = LagStats(lags=3, kinds=2)
+    stats.add(0, 1, [0, 1, 1], [100.0, 100.0, 100.0], [10.0, 1.0, 2.0])
+    stats.add(1, 99, [7], [50.0], [5.0])  # beyond the last lag and kind
+    assert stats.comparisons[0, 1].tolist() == [100.0, 200.0]
+    assert stats.matches[1, 2].tolist() == [0.0, 5.0]
+    again = LagStats.from_bytes(stats.to_bytes())
+    again.merge(stats)
     assert again.matches[0, 1].tolist() == [20.0, 6.0]
     again.decay(elapsed=20.0, half_life=10.0)
     assert again.comparisons[0, 1].tolist() == [50.0, 100.0]
     with pytest.raises(BadArgument, match="merged"):
-        again.merge(CellStats(lags=3))
-    for broken in (b"", b"x" * 30, cells.to_bytes()[:-1]):
+        again.merge(LagStats(lags=3))
+    for broken in (b"", b"x" * 30, stats.to_bytes()[:-1]):
         with pytest.raises(SnapshotError):
-            CellStats.from_bytes(broken)
+            LagStats.from_bytes(broken)
 
 
 def test_draws_follow_the_posterior() -> None:
-    cells = CellStats(lags=2)
-    cells.add(0, 0, [0], [1e6], [2e4])
-    draws = cells.draw(np.random.default_rng(1), groups=4000)
+    stats = LagStats(lags=2)
+    stats.add(0, 0, [0], [1e6], [2e4])
+    draws = stats.draw(np.random.default_rng(1), groups=4000)
     assert draws[:, 0, 0, 0].mean() == pytest.approx(0.02, rel=0.01)
     assert draws[:, 0, 0, 0].std() == pytest.approx(np.sqrt(2e4) / 1e6, rel=0.05)
-    # a cell never tried: exponential with the pooled mean, so it is tried again and again
+    # a lag never tried: exponential with the pooled mean, so it is tried again and again
     unknown = draws[:, 1, 1, 0]
-    assert unknown.mean() == pytest.approx(cells.pooled, rel=0.05)
-    assert (unknown > 3 * cells.pooled).mean() == pytest.approx(np.exp(-3), rel=0.2)
-    assert cells.mean()[0, 0, 0] == pytest.approx(0.02, rel=0.01)
-    equal_draws = [cells.draw(np.random.default_rng(3)).tolist() for _ in range(2)]
+    assert unknown.mean() == pytest.approx(stats.pooled, rel=0.05)
+    assert (unknown > 3 * stats.pooled).mean() == pytest.approx(np.exp(-3), rel=0.2)
+    equal_draws = [stats.draw(np.random.default_rng(3)).tolist() for _ in range(2)]
     assert equal_draws[0] == equal_draws[1]
 
 
 def test_the_number_of_a_probe_row_picks_its_draw() -> None:
-    cells = CellStats(lags=2, kinds=2)
-    draws = cells.draw(np.random.default_rng(1))
+    stats = LagStats(lags=2, kinds=2)
+    draws = stats.draw(np.random.default_rng(1))
     kinds = np.arange(40) % 2
-    found = cells.densities(draws, 1, 5, kinds, first=7)
+    found = stats.densities(draws, 1, 5, kinds, first=7)
     assert found.tolist() == [draws[(7 + row) % 32, 1, 1, row % 2] for row in range(40)]
 
 
-def test_cells_find_the_lag_that_pays() -> None:
+def test_lag_stats_find_the_lag_that_pays() -> None:
     # Thompson sampling against a peak at lag 7 of 20: most of the budget must end there
-    random, cells = np.random.default_rng(4), CellStats(lags=20)
+    random, stats = np.random.default_rng(4), LagStats(lags=20)
     truth = np.full(20, 0.001)
     truth[7] = 0.05
     spent = np.zeros(20)
     for batch in range(60):
-        draws = cells.draw(random)
-        shares = [cells.densities(draws, 0, lag, np.zeros(64, np.int32)) for lag in range(20)]
+        draws = stats.draw(random)
+        shares = [stats.densities(draws, 0, lag, np.zeros(64, np.int32)) for lag in range(20)]
         chosen = choose(shares, [100] * 20, 64 * 100.0, seed=batch)
         for lag in range(20):
             rows = len(chosen.picked[lag]) + len(chosen.sampled[lag])
             matches = random.binomial(100, truth[lag], rows)
-            cells.add(0, lag, np.zeros(rows, np.int32), np.full(rows, 100.0), matches)
+            stats.add(0, lag, np.zeros(rows, np.int32), np.full(rows, 100.0), matches)
             spent[lag] += rows * (batch >= 10)
-        cells.decay(1.0, 10.0)
+        stats.decay(1.0, 10.0)
     assert spent[7] > 0.7 * spent.sum()
 
 
-def test_cells_forget_at_once_when_what_they_promise_does_not_come() -> None:
-    for came, left in ((200.0, 1.0), (50.0, 0.1)):
-        cells, new = CellStats(lags=2), CellStats(lags=2)
-        cells.add(0, 0, [0], [1e5], [2000.0])
-        new.add(0, 0, [0], [1e4], [came])
-        cells.learn(new, elapsed=0.0, half_life=10.0)
-        assert cells.comparisons[0, 0, 0] == pytest.approx(left * 1e5 + 1e4)
-        assert cells.matches[0, 0, 0] == pytest.approx(left * 2000.0 + came)
+def test_lag_stats_forget_at_once_when_what_they_promise_does_not_come() -> None:
+    for came, left in ((400.0, 1.0), (100.0, 0.1)):
+        stats, new = LagStats(lags=2), LagStats(lags=2)
+        stats.add(0, 0, [0], [1e5], [2000.0])
+        new.add(0, 0, [0], [2e4], [came])
+        stats.learn(new, elapsed=0.0, half_life=10.0)
+        assert stats.comparisons[0, 0, 0] == pytest.approx(left * 1e5 + 2e4)
+        assert stats.matches[0, 0, 0] == pytest.approx(left * 2000.0 + came)
+
+
+def test_a_hundred_expected_matches_are_too_few_for_a_surprise() -> None:
+    """What is expected is that of the best draws: of few matches it is too much by chance alone."""
+    stats, new = LagStats(lags=2), LagStats(lags=2)
+    stats.add(0, 0, [0], [1e5], [1000.0])
+    new.add(0, 0, [0], [1e4], [20.0])
+    stats.learn(new, elapsed=0.0)
+    assert stats.matches[0, 0, 0] == pytest.approx(1020.0)
+
+
+@pytest.mark.parametrize("wrong", [{"half_life": 0.0}, {"draws": 0}, {"surprise": 1.5}])
+def test_numbers_that_mean_nothing_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(BadArgument, match=next(iter(wrong))):
+        LagStatsConfig(**wrong)
 
 
 def test_types_that_are_little_known_follow_their_lag() -> None:
-    cells = CellStats(lags=2, kinds=3)
-    cells.add(0, 1, [0], [1e5], [5000.0])
-    cells.add(0, 1, [1], [1e5], [50.0])
-    draws = cells.draw(np.random.default_rng(2), groups=2000).mean(axis=0)[0, 1]
+    stats = LagStats(lags=2, kinds=3)
+    stats.add(0, 1, [0], [1e5], [5000.0])
+    stats.add(0, 1, [1], [1e5], [50.0])
+    draws = stats.draw(np.random.default_rng(2), groups=2000).mean(axis=0)[0, 1]
     assert draws[0] == pytest.approx(0.05, rel=0.05)
     assert draws[1] == pytest.approx(0.0006, rel=0.3)
     assert draws[2] == pytest.approx(0.025, rel=0.1), "nothing seen of it: the lag's mean over all types"

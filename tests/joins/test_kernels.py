@@ -263,21 +263,11 @@ def test_overlaps_are_counted(ours: list[list[int]], theirs: list[list[int]], ne
 def test_signatures(lists: list[list[int]]) -> None:
     rows = _sets([0] * len(lists), lists)
     assert rows.exact == all(0 <= x < 128 for part in lists for x in part)
-    for place, part in enumerate(lists):
+    for index, part in enumerate(lists):
         bits = {x if 0 <= x < 128 else mix64(x) % 128 for x in part}
-        assert int(rows.lo[place]) | int(rows.hi[place]) << 64 == sum(1 << bit for bit in bits)
-        assert rows.lost[place] == len(set(part)) - len(bits)
-        assert rows.items[rows.offsets[place] : rows.offsets[place + 1]].tolist() == sorted(set(part))
-
-
-@RELAXED
-@given(_lists(FEW), st.data())
-def test_taking_rows(lists: list[list[int]], data: Any) -> None:
-    places = data.draw(st.lists(st.integers(0, len(lists) - 1)) if lists else st.just([]))
-    taken = _sets(list(range(len(lists))), lists).take(np.array(places, np.int64))
-    built = _sets(places, [lists[place] for place in places])
-    for name in ("time", "lo", "hi", "lost", "offsets", "items"):
-        assert getattr(taken, name).tolist() == getattr(built, name).tolist()
+        assert int(rows.lo[index]) | int(rows.hi[index]) << 64 == sum(1 << bit for bit in bits)
+        assert rows.lost[index] == len(set(part)) - len(bits)
+        assert rows.items[rows.offsets[index] : rows.offsets[index + 1]].tolist() == sorted(set(part))
 
 
 def test_rows_from_stored_bytes_do_not_compile_anew() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from headgate.guards.targets import PAPER_TARGET
 from headgate_lab.bench.progress import bench_progress
-from headgate_lab.papers.las import AverageLatency, LasSettings, PriceShedding
+from headgate_lab.papers.las import AckedPrice, AverageLatency, LasSettings
 from headgate_lab.sim.las.queue import LasRun, PublishedPolicy
 from headgate_lab.sim.las.queue import run as run_stream
 from headgate_lab.sim.las.stream import StreamLaw, phases
@@ -64,8 +64,8 @@ def _policies(under: float, seed: int) -> dict[str, Any]:
     return {
         "LAS": LasSettings(seed=seed),
         _FULL: PublishedPolicy(_FULL, PAPER_TARGET, under=under),
-        _OURS: PriceShedding(seed=seed),
-        _KNOWN: PriceShedding(costs="known", seed=seed),
+        _OURS: AckedPrice(seed=seed),
+        _KNOWN: AckedPrice(costs="known", seed=seed),
     }
 
 
@@ -82,7 +82,7 @@ def _figures(runs: list[LasRun]) -> dict[str, float]:
 
 def _windows_to_settle(seed: int) -> int:
     """Windows of phase F whose mean latency is above tau."""
-    shedder = PriceShedding(AverageLatency(_PHASE_TAU), seed=seed)
+    shedder = AckedPrice(AverageLatency(_PHASE_TAU), seed=seed)
     latency, _ = run_stream(phases(seed, length=_LENGTH), shedder, warm=False).windows(_WINDOW)
     in_phase = latency[5 * _LENGTH // _WINDOW : 6 * _LENGTH // _WINDOW]
     above = np.flatnonzero(in_phase > 1.02 * _PHASE_TAU)

@@ -31,6 +31,8 @@ def bench() -> None:
       headgate bench cod-data        shedding by group on real data: every allocation, bursts, promises
       headgate bench join            kernels on one core, and a stream join under overload
       headgate bench join-rules      which comparisons first: every rule, on a virtual CPU
+      headgate bench join-numbers    every tuned number of a join, at half to twice its default
+      headgate bench guard-numbers   the same of a guard
       headgate bench themis-deployments   fairness of four shedders, in virtual time
       headgate bench themis-decision      how long a node takes to decide
       headgate bench themis-speed         how much faster than time the simulator is
@@ -146,6 +148,19 @@ _benchmark(
     "Which comparisons a join makes first, by rule.",
     module="join.rules",
     takes="2 minutes; quick: 15 seconds.",
+)
+_benchmark(
+    "join-numbers",
+    "What half and twice of every tuned number of a join would do, in virtual time.",
+    "join",
+    module="join.numbers",
+    takes="3 minutes; quick: 1.",
+)
+_benchmark(
+    "guard-numbers",
+    "What half and twice of every tuned number of a guard would do, in virtual time.",
+    module="guard_numbers",
+    takes="3 minutes; quick: 10 seconds.",
 )
 _benchmark(
     "store-year",

@@ -12,7 +12,7 @@ __all__ = ["Caption", "Sample", "Sweep", "how_many"]
 
 Item = TypeVar("Item")
 
-#: What one run says of one policy at one place: (x, policy, metrics).
+#: What one run says of one policy at one point: (x, policy, metrics).
 Sample = tuple[float | str, str, Mapping[str, float]]
 
 

@@ -7,18 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headgate.errors import BadArgument
-from headgate.guards.inline import (
-    Costs,
+from headgate.guards.inline import InlineShedder, KeepAll
+from headgate.guards.inline_price import Costs, InlinePrice
+from headgate.guards.inline_published import (
     InlineBaseLine,
     InlineLas,
-    InlinePrice,
     InlineQueueCheck,
-    InlineShedder,
     InlineStrawMan,
-    KeepAll,
 )
 from headgate.guards.price import PriceRule
-from headgate.guards.price_shedder import PriceShedding
+from headgate.guards.price_shedding import PriceShedding
 from headgate.guards.published.settings import LasSettings
 from headgate.guards.targets import LatencyTarget
 from headgate.sketches.aged_sketch import AgedSketch
@@ -66,13 +64,32 @@ class InlinePolicy:
 
     @property
     def name(self) -> str:
-        """What to call it."""
+        """The policy's name, as the control folder and the ledger show it."""
         which = self.which
         if isinstance(which, PriceShedding):
             return which.rule.shape
         if isinstance(which, LasSettings):
             return "las"
         return which if isinstance(which, str) else f"base-line {which:g}"
+
+    @property
+    def identity(self) -> str:
+        """What a queue's own state depends on: a queue of another policy or target begins anew.
+
+        It is stored, in the words of 0.1.0: the numbers that only say how fast a price or an estimate
+        moves are not in it, because what was remembered means the same with others.
+        """
+        which = self.which
+        if not isinstance(which, PriceShedding):
+            return f"InlinePolicy(which={which!r}, target={self.target!r})"
+        rule = which.rule
+        text = (
+            f"PriceShedding(target={which.target!r}, rule=PriceRule(shape={rule.shape!r}, "
+            f"gamma={rule.gamma!r}, spread={rule.spread!r}, kp={rule.kp!r}, ki={rule.ki!r}), "
+            f"costs={which.costs!r}, epsilon={which.epsilon!r}, delta={which.delta!r}, "
+            f"half_life={which.half_life!r}, ack_every=16, seed={which.seed!r})"
+        )
+        return f"InlinePolicy(which={text}, target={self.target!r})"
 
     @property
     def _price(self) -> PriceShedding | None:

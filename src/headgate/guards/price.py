@@ -10,11 +10,6 @@ from headgate.errors import BadArgument
 
 __all__ = ["BALANCED", "Price", "PriceRule"]
 
-#: The dearest cost seen counts less by this with every tuple, so that a price can come down from it.
-_FORGET = 0.9999
-#: A price never falls below this share of the dearest cost: from there it must find its way back.
-_LOWEST = 1e-3
-
 
 @dataclass(frozen=True)
 class PriceRule:
@@ -28,14 +23,26 @@ class PriceRule:
       work, it has the least ``drops + spread * variance of the weighted count``: set the derivative of
       ``sum((1 - p) + spread * (1/p - 1) + w p / level)`` to 0. `spread` = 0 would be the hard price.
 
-    theta moves by ``exp(ki * x)`` with every tuple. No rule here is in the papers.
+    theta moves by ``exp(ki * x)`` with every tuple. No rule here is in the papers. `headgate bench
+    guard-numbers` sweeps every number.
     """
 
     shape: Literal["hard", "soft", "balanced"] = "balanced"
+    #: How steeply a soft price falls with cost; 1 keeps the same work of every key above the price.
     gamma: float = 1.0
+    #: What a drop costs a balanced price, against the variance of the weighted count. More of it drops
+    #: more and counts better; `PriceShedding` has the table.
     spread: float = 0.005
+    #: How far the price follows the queue at once: an empty queue raises it by a third, and a wait of
+    #: two targets lowers it by a quarter.
     kp: float = 0.3
+    #: How far it follows with every tuple: a hundred tuples at an empty queue multiply it by e.
     ki: float = 0.01
+    #: What is left, a tuple later, of the dearest cost seen, so that a price can come down from it.
+    fade: float = 0.9999
+    #: The share of the dearest cost that a price never falls below: from there it must find its way
+    #: back.
+    lowest: float = 1e-3
 
     def __post_init__(self) -> None:
         if self.shape not in ("hard", "soft", "balanced"):
@@ -46,6 +53,9 @@ class PriceRule:
         ):  # fmt: skip
             if not legal or math.isinf(value):
                 raise BadArgument(f"{name}={value!r}: give a finite number above 0 (kp may be 0)")
+        for name, value in (("fade", self.fade), ("lowest", self.lowest)):
+            if not 0 < value <= 1:
+                raise BadArgument(f"{name}={value!r}: give a share above 0 and at most 1")
 
     def chance(self, cost_s: float, level_s: float) -> float:
         """The chance of a cost at a level of the price.
@@ -85,7 +95,7 @@ class Price:
         """The chance of a tuple with this cost, when it would wait this long."""
         rule = self._rule
         opened = self.theta_s >= self.dearest_s
-        faded = self.dearest_s * _FORGET
+        faded = self.dearest_s * rule.fade
         self.dearest_s = faded if faded > cost_s else cost_s
         if opened:
             self.theta_s = self.dearest_s
@@ -94,7 +104,7 @@ class Price:
         x = self._room(wait_s)
         level = self.theta_s * math.exp(rule.kp * x)
         theta = self.theta_s * math.exp(rule.ki * x)
-        self.theta_s = min(self.dearest_s, max(_LOWEST * self.dearest_s, theta))
+        self.theta_s = min(self.dearest_s, max(rule.lowest * self.dearest_s, theta))
         return rule.chance(cost_s, level)
 
     def _room(self, wait_s: float) -> float:

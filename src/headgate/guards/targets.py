@@ -45,10 +45,10 @@ class LatencyTarget(Protocol):
 
     @property
     def tau_s(self) -> float:
-        """The threshold."""
+        """The latency that is held, in seconds."""
 
     def build(self) -> LatencyCheck:
-        """A fresh check."""
+        """A check that has admitted nothing yet."""
 
 
 def _check_tau(tau_s: float) -> None:
@@ -83,7 +83,7 @@ class AverageLatency:
             raise BadArgument(f"memory={self.memory!r}: give at least 1 tuple, or None for all of them")
 
     def build(self) -> LatencyCheck:
-        """A fresh check."""
+        """A check that has admitted nothing yet."""
         return _Average(self)
 
 
@@ -129,7 +129,7 @@ class AbsoluteLatency:
         _check_tau(self.tau_s)
 
     def build(self) -> LatencyCheck:
-        """A fresh check."""
+        """A check that has admitted nothing yet."""
         return _Absolute(self)
 
 
@@ -168,7 +168,7 @@ class SlidingAverageLatency:
             raise BadArgument(f"window={self.window!r}: give at least 1 tuple")
 
     def build(self) -> LatencyCheck:
-        """A fresh check."""
+        """A check that has admitted nothing yet."""
         return _Sliding(self)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headgate.errors import BadArgument
-from headgate.joins.arrays import Places
+from headgate.joins.arrays import Indices
 from headgate.joins.conditions import (
     Condition,
     Equal,
@@ -32,16 +32,17 @@ from headgate.joins.rows import KeyRows, Rows, SetRows, VectorRows, WeightedRows
 
 __all__ = ["PairTest", "Reach", "match"]
 
-Pairs = tuple[Places, Places]
+Pairs = tuple[Indices, Indices]
 R = TypeVar("R", bound=Rows)
-#: A predicate over candidate pairs: (places of probes, places of rows) -> one truth value a pair.
-PairTest = Callable[[Places, Places], Any]
+#: A predicate over candidate pairs: (indices of probes, indices of rows) -> one truth value a pair.
+PairTest = Callable[[Indices, Indices], Any]
 
 #: Times lie within this of 1970, so that sums with a reach stay in 64 bits.
 _FAR = 1 << 62
 #: Products that are kept at once (16 MB), and candidate pairs handed to a predicate at once.
 _PRODUCTS, _CANDIDATES = 1 << 22, 1 << 17
-#: A block of so many rows is compared whole in the time of a binary search.
+#: What follows decides between kernels with equal answers, so only speed depends on it (`headgate bench
+#: join` measures the kernels). A block of so many rows is compared whole in the time of a binary search.
 _SMALL = 128
 #: So many probes pay for an index of the block: bit planes of exact sets, else postings.
 _MANY = {True: 16, False: 64}
@@ -72,7 +73,7 @@ def match(
     probe_is_left: bool = True,
     test: PairTest | None = None,
 ) -> Pairs:
-    """The matching pairs, as places in `probe` and places in `rows`.
+    """The matching pairs, as indices in `probe` and in `rows`.
 
     Only the probes in `picked` are compared (None: all of them); pairs come in its order, then by row.
     `probe_is_left` says which side of the condition the probes are. A `Predicate` needs `test`, which
@@ -82,7 +83,7 @@ def match(
     chosen = frozen(chosen, np.int32)
     if len(chosen) and not 0 <= int(chosen.min()) <= int(chosen.max()) < probe.n:
         raise BadArgument(
-            f"picked runs from {chosen.min()} to {chosen.max()}: give places from 0 to {probe.n - 1}"
+            f"picked runs from {chosen.min()} to {chosen.max()}: give indices from 0 to {probe.n - 1}"
         )
     if not len(chosen) or not rows.n or not _near(probe, rows, reach):
         return np.empty(0, np.int32), np.empty(0, np.int32)
@@ -123,7 +124,7 @@ def _sets(
     condition: Overlap | Subset | Superset,
     probe: SetRows,
     rows: SetRows,
-    picked: Places,
+    picked: Indices,
     window: Any,
     probe_is_left: bool,
 ) -> Pairs:
@@ -149,7 +150,7 @@ def _sets(
     return found
 
 
-def _keys(probe: KeyRows, rows: KeyRows, picked: Places, window: Any) -> Pairs:
+def _keys(probe: KeyRows, rows: KeyRows, picked: Indices, window: Any) -> Pairs:
     # sorting costs about as much as comparing 25 log2(n) probes with the block
     few = not rows.is_sorted and len(picked) < 25 * np.log2(rows.n + 1)
     if rows.n <= _SMALL or few:
@@ -160,7 +161,7 @@ def _keys(probe: KeyRows, rows: KeyRows, picked: Places, window: Any) -> Pairs:
 
 
 def _vectors(
-    condition: InnerProduct, probe: VectorRows, rows: VectorRows, picked: Places, window: Any
+    condition: InnerProduct, probe: VectorRows, rows: VectorRows, picked: Indices, window: Any
 ) -> Pairs:
     size = max(probe.vectors.shape[1], rows.vectors.shape[1])
     probe, rows = _as_wide(probe, size), _as_wide(rows, size)
@@ -187,7 +188,7 @@ def _as_wide(rows: VectorRows, size: int) -> VectorRows:
 
 
 def _weighted(
-    condition: InnerProduct, probe: WeightedRows, rows: WeightedRows, picked: Places, window: Any
+    condition: InnerProduct, probe: WeightedRows, rows: WeightedRows, picked: Indices, window: Any
 ) -> Pairs:
     found: Pairs = compiled("index_kernels").weighted_pairs(
         float(condition.at_least),
@@ -202,11 +203,11 @@ def _weighted(
 
 
 def _tested(
-    condition: Predicate, rows: Rows, picked: Places, window: Any, test: PairTest | None
+    condition: Predicate, rows: Rows, picked: Indices, window: Any, test: PairTest | None
 ) -> Pairs:
     if test is None:
         raise BadArgument(
-            "a predicate needs test=, a function of (places of probes, places of rows) that calls "
+            "a predicate needs test=, a function of (indices of probes, indices of rows) that calls "
             f"{condition.function!r} on frames of those pairs"
         )
     step, ours, theirs = max(1, _CANDIDATES // rows.n), [], []

@@ -2,7 +2,7 @@
 
 A unit is one comparison. To compare a probe row with a block of n rows, of which a share d is expected
 to match, costs n + result_cost * d * n: results must be delivered as well, and on fast kernels that is
-most of the work. So pairs (probe row, block) are ranked by d * worth / (1 + result_cost * d), and the
+most of the work. So pairs (probe row, block) are ranked by d * utility / (1 + result_cost * d), and the
 best ones fill the budget. join-2007, section 5.3, fills a fractional knapsack in the same way, but over
 (basic window, type), and without the cost of results.
 
@@ -24,24 +24,25 @@ import numpy as np
 import numpy.typing as npt
 
 from headgate.errors import BadArgument
-from headgate.joins.arrays import Floats, Integers, Places
+from headgate.joins.arrays import Floats, Indices, Integers
 from headgate.joins.rows import compiled
 from headgate.sketches.hashing import check_seed
 
 __all__ = ["Chosen", "choose", "completeness", "missed"]
 
-#: How often what chances cut at 1 leave is handed to the others.
+#: How often what chances cut at 1 leave is handed to the others; no tuning: each round leaves a fraction
+#: of the rest, and the loop ends when a thousandth of the budget is left.
 _ROUNDS = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """What to compare; every list has one entry a candidate, of places in its probe block."""
+    """What to compare; every list has one entry a candidate, of rows of its probe block by index."""
 
     #: Compared for certain.
-    picked: list[Places]
+    picked: list[Indices]
     #: Compared because a lot fell on them, and the probability that it would.
-    sampled: list[Places]
+    sampled: list[Indices]
     probabilities: list[Floats]
     #: The cost of picked and sampled, in comparisons, by the densities given.
     cost: float
@@ -54,18 +55,18 @@ def choose(
     rows: npt.ArrayLike,
     budget: float,
     result_cost: float = 0.0,
-    worth: Sequence[npt.ArrayLike] | None = None,
+    utility: Sequence[npt.ArrayLike] | None = None,
     explore: float = 0.05,
     seed: int = 0,
 ) -> Chosen:
     """The comparisons for a budget.
 
     `densities` has an array a candidate, the expected share of matches for each row of its probe block;
-    `rows` the rows of each candidate's target; `worth` (as densities) what a match is expected to be
+    `rows` the rows of each candidate's target; `utility` (as densities) what a match is expected to be
     worth, if not 1. Equal arguments choose equally.
 
     >>> chosen = choose([[0.5, 0.0], [0.1, 0.2]], [10, 10], budget=20, explore=0.0)
-    >>> [list(map(int, places)) for places in chosen.picked], chosen.everything
+    >>> [list(map(int, indices)) for indices in chosen.picked], chosen.everything
     ([[0], [1]], False)
     """
     _check(budget, result_cost, explore)
@@ -75,15 +76,15 @@ def choose(
     if len(targets) != len(blocks):
         raise BadArgument(f"{len(blocks)} densities for {len(targets)} targets: give one a candidate")
     density = np.concatenate(blocks) if blocks else np.empty(0)
-    value = np.concatenate([np.asarray(w, np.float64) for w in worth]) if worth else np.empty(0)
-    if worth and len(value) != len(density):
-        raise BadArgument(f"{len(value)} worths for {len(density)} densities: give one each")
+    value = np.concatenate([np.asarray(u, np.float64) for u in utility]) if utility else np.empty(0)
+    if utility and len(value) != len(density):
+        raise BadArgument(f"{len(value)} utilities for {len(density)} densities: give one each")
     starts = np.zeros(len(blocks) + 1, np.int64)
     np.cumsum([len(block) for block in blocks], out=starts[1:])
     kernels, pairs = compiled("choice_kernels"), (density, value, starts, targets, float(result_cost))
     whole, bins, legal = kernels.tally(*pairs)
     if not legal:
-        raise BadArgument("a density or a worth is negative or no number: give 0 or more")
+        raise BadArgument("a density or a utility is negative or no number: give 0 or more")
     if whole <= budget:
         every = [np.arange(len(block), dtype=np.int32) for block in blocks]
         none = [np.empty(0, np.int32) for _ in blocks]
@@ -93,13 +94,13 @@ def choose(
     # What the best ones leave, because they come in lumps, goes to the sample too.
     rest = max(explore * budget, budget - spent) if explore else 0.0
     chances = _chances(kernels, density, starts, targets, result_cost, picked, sums, rest)
-    places, odds = kernels.draw(density, starts, targets, picked, *chances, np.uint64(seed))
-    block = np.searchsorted(starts, places, "right") - 1
-    spent += float((targets[block] * (1.0 + result_cost * density[places])).sum())
-    cuts = np.searchsorted(places, starts)
+    indices, odds = kernels.draw(density, starts, targets, picked, *chances, np.uint64(seed))
+    block = np.searchsorted(starts, indices, "right") - 1
+    spent += float((targets[block] * (1.0 + result_cost * density[indices])).sum())
+    cuts = np.searchsorted(indices, starts)
     return Chosen(
         _split(np.flatnonzero(picked), starts),
-        _split(places, starts),
+        _split(indices, starts),
         np.split(odds, cuts[1:-1]),
         spent,
         False,
@@ -109,7 +110,7 @@ def choose(
 def missed(matches: npt.ArrayLike, probabilities: npt.ArrayLike) -> tuple[float, float]:
     """The estimated matches not found and the variance of that, from what the sampled pairs found.
 
-    `matches` has the matches (or their worth) of each sampled (probe row, block), zeros included.
+    `matches` has the matches (or their utility) of each sampled (probe row, block), zeros included.
     """
     found, chance = np.asarray(matches, np.float64), np.asarray(probabilities, np.float64)
     odds = (1.0 - chance) / chance
@@ -149,12 +150,12 @@ def _edge(
     """
     above = bins[::-1].cumsum()[::-1] - bins  # the cost of all higher bins
     edge = int(np.argmax(above <= budget))
-    places, scores, costs = kernels.spread(*pairs, edge)
-    order = np.random.Generator(np.random.PCG64(seed)).permutation(len(places))
+    indices, scores, costs = kernels.spread(*pairs, edge)
+    order = np.random.Generator(np.random.PCG64(seed)).permutation(len(indices))
     order = order[np.argsort(-scores[order], kind="stable")]
     spent = above[edge] + np.cumsum(costs[order])
     fits = int(np.searchsorted(spent, budget, "right"))
-    return edge, places[order[:fits]], float(spent[fits - 1] if fits else above[edge])
+    return edge, indices[order[:fits]], float(spent[fits - 1] if fits else above[edge])
 
 
 def _chances(
@@ -179,10 +180,10 @@ def _chances(
     return even, by_matches
 
 
-def _split(places: Integers, starts: Integers) -> list[Places]:
-    """Places among all pairs as places in each candidate's probe block."""
-    cuts = np.searchsorted(places, starts)
+def _split(indices: Integers, starts: Integers) -> list[Indices]:
+    """Indices among all pairs as indices in each candidate's probe block."""
+    cuts = np.searchsorted(indices, starts)
     return [
-        (places[cuts[block] : cuts[block + 1]] - starts[block]).astype(np.int32)
+        (indices[cuts[block] : cuts[block + 1]] - starts[block]).astype(np.int32)
         for block in range(len(starts) - 1)
     ]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from numba import njit, types
 from numba.extending import intrinsic
 
-from headgate.joins.arrays import Floats, Integers, Places, Singles
+from headgate.joins.arrays import Floats, Indices, Integers, Singles
 from headgate.joins.packing_kernels import mix64
 
 __all__ = [
@@ -32,7 +32,7 @@ __all__ = [
 
 @njit(cache=True)
 def overlap_scores(
-    need: int, offsets: Places, buckets: npt.NDArray[np.uint16], shares: Floats
+    need: int, offsets: Indices, buckets: npt.NDArray[np.uint16], shares: Floats
 ) -> Floats:
     """e_need of the shares of each probe's items, at most 1."""
     count = len(offsets) - 1
@@ -61,7 +61,7 @@ def overlap_scores(
 
 
 @njit(cache=True)
-def containment_scores(offsets: Places, buckets: npt.NDArray[np.uint16], shares: Floats) -> Floats:
+def containment_scores(offsets: Indices, buckets: npt.NDArray[np.uint16], shares: Floats) -> Floats:
     """The product of the shares of each probe's items; 1 for an empty set."""
     count = len(offsets) - 1
     scores = np.ones(count)
@@ -73,7 +73,7 @@ def containment_scores(offsets: Places, buckets: npt.NDArray[np.uint16], shares:
 
 @njit(cache=True)
 def weighted_scores(
-    offsets: Places, buckets: npt.NDArray[np.uint16], weights: Singles, means: Floats
+    offsets: Indices, buckets: npt.NDArray[np.uint16], weights: Singles, means: Floats
 ) -> Floats:
     """The mean inner product of each probe with the block's rows."""
     count = len(offsets) - 1
@@ -103,22 +103,22 @@ bits_of: Any = intrinsic(_bits)
 
 
 @njit(cache=True)
-def _score(density: float, worth: Floats, place: int, result_cost: float) -> float:
+def _score(density: float, utility: Floats, pair: int, result_cost: float) -> float:
     score = abs(density) / (1.0 + result_cost * density)  # abs: a zero must not have a sign
-    return score * worth[place] if len(worth) else score
+    return score * utility[pair] if len(utility) else score
 
 
 @njit(cache=True)
 def tally(
-    density: Floats, worth: Floats, starts: Integers, rows: Floats, result_cost: float
+    density: Floats, utility: Floats, starts: Integers, rows: Floats, result_cost: float
 ) -> tuple[float, Floats, bool]:
     """What all pairs cost, what those of each bin of scores cost, and whether all numbers are legal."""
     bins, whole = np.zeros(BINS), 0.0
     for block in range(len(rows)):
-        for place in range(starts[block], starts[block + 1]):
-            share = density[place]
+        for pair in range(starts[block], starts[block + 1]):
+            share = density[pair]
             cost = rows[block] * (1.0 + result_cost * share)
-            score = _score(share, worth, place, result_cost)
+            score = _score(share, utility, pair, result_cost)
             if not (share >= 0.0 and 0.0 <= score < np.inf):
                 return whole, bins, False
             whole += cost
@@ -128,39 +128,39 @@ def tally(
 
 @njit(cache=True)
 def spread(
-    density: Floats, worth: Floats, starts: Integers, rows: Floats, result_cost: float, edge: int
+    density: Floats, utility: Floats, starts: Integers, rows: Floats, result_cost: float, edge: int
 ) -> tuple[Integers, Floats, Floats]:
-    """The pairs in the bin where the budget ends: places, scores, costs."""
+    """The pairs in the bin where the budget ends: indices, scores, costs."""
     filled = 0
     size = len(density)  # room for all: memory that is not written to costs nothing
-    places, scores, costs = np.empty(size, np.int64), np.empty(size), np.empty(size)
+    indices, scores, costs = np.empty(size, np.int64), np.empty(size), np.empty(size)
     for block in range(len(rows)):
-        for place in range(starts[block], starts[block + 1]):
-            score = _score(density[place], worth, place, result_cost)
+        for pair in range(starts[block], starts[block + 1]):
+            score = _score(density[pair], utility, pair, result_cost)
             if np.int64(bits_of(score) >> _SHIFT) == edge:
-                places[filled], scores[filled] = place, score
-                costs[filled] = rows[block] * (1.0 + result_cost * density[place])
+                indices[filled], scores[filled] = pair, score
+                costs[filled] = rows[block] * (1.0 + result_cost * density[pair])
                 filled += 1
-    return places[:filled].copy(), scores[:filled].copy(), costs[:filled].copy()
+    return indices[:filled].copy(), scores[:filled].copy(), costs[:filled].copy()
 
 
 @njit(cache=True)
 def take(
-    density: Floats, worth: Floats, starts: Integers, rows: Floats, result_cost: float, edge: int,
+    density: Floats, utility: Floats, starts: Integers, rows: Floats, result_cost: float, edge: int,
     among: Integers,
 ) -> tuple[npt.NDArray[np.bool_], Floats]:  # fmt: skip
     """Which pairs are above the bin or named; of the others the sums of cost and of cost * matches."""
     picked, sums = np.zeros(len(density), np.bool_), np.zeros(2)
-    for place in among:
-        picked[place] = True
+    for pair in among:
+        picked[pair] = True
     for block in range(len(rows)):
-        for place in range(starts[block], starts[block + 1]):
-            share = density[place]
+        for pair in range(starts[block], starts[block + 1]):
+            share = density[pair]
             if (
-                picked[place]
-                or np.int64(bits_of(_score(share, worth, place, result_cost)) >> _SHIFT) > edge
+                picked[pair]
+                or np.int64(bits_of(_score(share, utility, pair, result_cost)) >> _SHIFT) > edge
             ):
-                picked[place] = True
+                picked[pair] = True
             else:
                 cost = rows[block] * (1.0 + result_cost * share)
                 sums[0] += cost
@@ -176,10 +176,10 @@ def excess(
     """The cost of pairs left whose chance reaches 1, and the expected cost of the other pairs left."""
     sure, drawn = 0.0, 0.0
     for block in range(len(rows)):
-        for place in range(starts[block], starts[block + 1]):
-            if not picked[place]:
-                chance = even + by_matches * density[place] * rows[block]
-                cost = rows[block] * (1.0 + result_cost * density[place])
+        for pair in range(starts[block], starts[block + 1]):
+            if not picked[pair]:
+                chance = even + by_matches * density[pair] * rows[block]
+                cost = rows[block] * (1.0 + result_cost * density[pair])
                 if chance >= 1.0:
                     sure += cost
                 else:
@@ -192,16 +192,16 @@ def draw(
     density: Floats, starts: Integers, rows: Floats, picked: npt.NDArray[np.bool_], even: float,
     by_matches: float, seed: int,
 ) -> tuple[Integers, Floats]:  # fmt: skip
-    """Places of the pairs left on which the lot falls, and their chances; lot i: `uniform(seed, i)`."""
+    """Indices of the pairs left on which the lot falls, and their chances; lot i: `uniform(seed, i)`."""
     filled, first = 0, mix64(seed)
-    places, chances = np.empty(len(density), np.int64), np.empty(len(density))
+    indices, chances = np.empty(len(density), np.int64), np.empty(len(density))
     for block in range(len(rows)):
-        for place in range(starts[block], starts[block + 1]):
-            if picked[place]:
+        for pair in range(starts[block], starts[block + 1]):
+            if picked[pair]:
                 continue
-            chance = min(1.0, even + by_matches * density[place] * rows[block])
-            lot = np.float64(mix64(first + _GOLDEN * np.uint64(place + 1)) >> np.uint64(11)) * 2.0**-53
+            chance = min(1.0, even + by_matches * density[pair] * rows[block])
+            lot = np.float64(mix64(first + _GOLDEN * np.uint64(pair + 1)) >> np.uint64(11)) * 2.0**-53
             if lot < chance:
-                places[filled], chances[filled] = place, chance
+                indices[filled], chances[filled] = pair, chance
                 filled += 1
-    return places[:filled].copy(), chances[:filled].copy()
+    return indices[:filled].copy(), chances[:filled].copy()

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from headgate.joins.arrays import Integers, Places, Singles, Words
+from headgate.joins.arrays import Indices, Integers, Singles, Words
 from headgate.joins.kernels import (
     OVERLAP,
     Pairs,
@@ -46,13 +46,13 @@ _TILE = 512
 
 
 class Postings(NamedTuple):
-    """A hash table of items, and the rows of each item; `order` is the place of each posting's entry."""
+    """A hash table of items, and the rows of each item; `order` is the index of each posting's entry."""
 
     keys: Integers
-    ids: Places
-    starts: Places
-    rows: Places
-    order: Places
+    ids: Indices
+    starts: Indices
+    rows: Indices
+    order: Indices
 
 
 @njit(cache=True)
@@ -60,21 +60,21 @@ def bit_planes(lo: Words, hi: Words) -> Planes:
     """Signatures turned: for each of 128 bits one bit a row."""
     planes = np.zeros((128, (len(lo) + 63) >> 6), np.uint64)
     for row in range(len(lo)):
-        bit, place = _ONE << np.uint64(row & 63), row >> 6
+        bit, at = _ONE << np.uint64(row & 63), row >> 6
         word = lo[row]
         while word != _NONE:
-            planes[lowest_bit(word), place] |= bit
+            planes[lowest_bit(word), at] |= bit
             word &= word - _ONE
         word = hi[row]
         while word != _NONE:
-            planes[64 + lowest_bit(word), place] |= bit
+            planes[64 + lowest_bit(word), at] |= bit
             word &= word - _ONE
     return planes
 
 
 @njit(cache=True)
 def _bits(lo: Any, hi: Any, bits: Integers) -> int:
-    """Write the places of a signature's bits; their number."""
+    """Write the positions of a signature's bits; their number."""
     count = 0
     while lo != _NONE:
         bits[count] = lowest_bit(lo)
@@ -90,15 +90,15 @@ def _bits(lo: Any, hi: Any, bits: Integers) -> int:
 @njit(cache=True)
 def _share_two(planes: Planes, bits: Integers, begin: int, stop: int, one: Words, two: Words) -> None:
     """Rows that share at least one and at least two of the bits."""
-    for place in range(stop - begin):
-        one[place] = _NONE
-    for place in range(stop - begin):
-        two[place] = _NONE
+    for at in range(stop - begin):
+        one[at] = _NONE
+    for at in range(stop - begin):
+        two[at] = _NONE
     for bit in bits:
-        for place in range(stop - begin):
-            plane = planes[bit, begin + place]
-            two[place] |= one[place] & plane
-            one[place] |= plane
+        for at in range(stop - begin):
+            plane = planes[bit, begin + at]
+            two[at] |= one[at] & plane
+            one[at] |= plane
 
 
 @njit(cache=True)
@@ -106,18 +106,18 @@ def _share_three(
     planes: Planes, bits: Integers, begin: int, stop: int, one: Words, two: Words, three: Words
 ) -> None:
     """Rows that share at least one, two and three of the bits."""
-    for place in range(stop - begin):
-        one[place] = _NONE
-    for place in range(stop - begin):
-        two[place] = _NONE
-    for place in range(stop - begin):
-        three[place] = _NONE
+    for at in range(stop - begin):
+        one[at] = _NONE
+    for at in range(stop - begin):
+        two[at] = _NONE
+    for at in range(stop - begin):
+        three[at] = _NONE
     for bit in bits:
-        for place in range(stop - begin):
-            plane = planes[bit, begin + place]
-            three[place] |= two[place] & plane
-            two[place] |= one[place] & plane
-            one[place] |= plane
+        for at in range(stop - begin):
+            plane = planes[bit, begin + at]
+            three[at] |= two[at] & plane
+            two[at] |= one[at] & plane
+            one[at] |= plane
 
 
 @njit(cache=True)
@@ -126,40 +126,40 @@ def _share_many(planes: Planes, bits: Integers, begin: int, stop: int, levels: P
     levels[:] = _NONE
     for bit in bits:
         for level in range(len(levels) - 1, 0, -1):
-            for place in range(stop - begin):
-                levels[level, place] |= levels[level - 1, place] & planes[bit, begin + place]
-        for place in range(stop - begin):
-            levels[0, place] |= planes[bit, begin + place]
+            for at in range(stop - begin):
+                levels[level, at] |= levels[level - 1, at] & planes[bit, begin + at]
+        for at in range(stop - begin):
+            levels[0, at] |= planes[bit, begin + at]
 
 
 @njit(cache=True)
 def _hold_all(planes: Planes, bits: Integers, begin: int, stop: int, count: int, hits: Words) -> None:
     """Rows that have all of the bits."""
-    for place in range(stop - begin):
-        hits[place] = ~_NONE
+    for at in range(stop - begin):
+        hits[at] = ~_NONE
     for bit in bits:
-        for place in range(stop - begin):
-            hits[place] &= planes[bit, begin + place]
+        for at in range(stop - begin):
+            hits[at] &= planes[bit, begin + at]
     if 64 * stop > count:  # an empty set is in every row, but not in the rest of the last word
         hits[stop - begin - 1] &= (_ONE << np.uint64(count & 63)) - _ONE
 
 
 @njit(cache=True)
 def plane_pairs(
-    how: int, need: int, picked: Places, lo: Words, hi: Words, planes: Planes, window: Window
+    how: int, need: int, picked: Indices, lo: Words, hi: Words, planes: Planes, window: Window
 ) -> Pairs:
     """Pairs of sets that share `need` items, or of which the row holds all of the probe's."""
     count, words, filled = len(window.row_time), planes.shape[1], 0
-    pairs, places = (np.empty(1024, np.int32), np.empty(1024, np.int32)), np.empty(128, np.int64)
+    pairs, bits_set = (np.empty(1024, np.int32), np.empty(1024, np.int32)), np.empty(128, np.int64)
     tile = min(words, _TILE)
     one, two, three = np.empty(tile, np.uint64), np.empty(tile, np.uint64), np.empty(tile, np.uint64)
     levels = np.empty((need if how == OVERLAP and 3 < need <= 128 else 1, tile), np.uint64)
     for index in range(len(picked)):
         probe = picked[index]
-        size = _bits(lo[probe], hi[probe], places)
+        size = _bits(lo[probe], hi[probe], bits_set)
         if not _in_reach(window, probe) or (how == OVERLAP and size < need):
             continue
-        bits, now = places[:size], window.probe_time[probe]
+        bits, now = bits_set[:size], window.probe_time[probe]
         earliest, latest = now - window.before, now + window.after
         whole = earliest <= window.first and window.last <= latest
         for begin in range(0, words, _TILE):
@@ -178,10 +178,10 @@ def plane_pairs(
                 hits = levels[need - 1]
             pairs = _room(pairs, filled, 64 * (stop - begin))
             ours, theirs = pairs
-            for place in range(stop - begin):
-                word = hits[place]
+            for at in range(stop - begin):
+                word = hits[at]
                 while word != _NONE:
-                    row = 64 * (begin + place) + lowest_bit(word)
+                    row = 64 * (begin + at) + lowest_bit(word)
                     word &= word - _ONE
                     if whole or earliest <= window.row_time[row] <= latest:
                         ours[filled] = probe
@@ -191,7 +191,7 @@ def plane_pairs(
 
 
 @njit(cache=True)
-def build_postings(offsets: Places, items: Integers) -> Postings:
+def build_postings(offsets: Indices, items: Integers) -> Postings:
     """The rows of each item."""
     size = 16
     while size < 2 * len(items):
@@ -211,15 +211,15 @@ def build_postings(offsets: Places, items: Integers) -> Postings:
     order = np.empty(len(items), np.int32)
     for row in range(len(offsets) - 1):
         for entry in range(offsets[row], offsets[row + 1]):
-            place = cursor[where[entry]]
+            at = cursor[where[entry]]
             cursor[where[entry]] += 1
-            rows[place], order[place] = row, entry
+            rows[at], order[at] = row, entry
     return Postings(keys, ids, starts[: distinct + 1].copy(), rows, order)
 
 
 @njit(cache=True)
-def _slot(keys: Integers, ids: Places, item: int) -> Any:
-    """The place of an item in the hash table, or the free one where it would be."""
+def _slot(keys: Integers, ids: Indices, item: int) -> Any:
+    """The slot of an item in the hash table, or the free one where it would be."""
     mask = len(keys) - 1
     slot = np.int64(mix64(item) & np.uint64(mask))
     while ids[slot] >= 0 and keys[slot] != item:
@@ -228,7 +228,7 @@ def _slot(keys: Integers, ids: Places, item: int) -> Any:
 
 
 @njit(cache=True)
-def _runs(index: Postings, items: Integers, runs: Places) -> tuple[int, int]:
+def _runs(index: Postings, items: Integers, runs: Indices) -> tuple[int, int]:
     """Write the ids of those items that the block has; their number, and that of all their postings."""
     found, postings = 0, 0
     for entry in range(len(items)):
@@ -241,7 +241,7 @@ def _runs(index: Postings, items: Integers, runs: Places) -> tuple[int, int]:
 
 
 @njit(cache=True)
-def _longest(offsets: Places) -> int:
+def _longest(offsets: Indices) -> int:
     """Items of the largest set."""
     longest = 0
     for row in range(len(offsets) - 1):
@@ -250,14 +250,14 @@ def _longest(offsets: Places) -> int:
 
 
 @njit(cache=True)
-def _sort(rows: Places, size: int) -> None:
-    """Shell's sort, in place; there are few."""
+def _sort(rows: Indices, size: int) -> None:
+    """Shell's sort, where they are; there are few."""
     gap = 1
     while 3 * gap < size:
         gap = 3 * gap + 1
     while gap > 0:
-        for place in range(gap, size):
-            row, hole = rows[place], place
+        for at in range(gap, size):
+            row, hole = rows[at], at
             while hole >= gap and rows[hole - gap] > row:
                 rows[hole] = rows[hole - gap]
                 hole -= gap
@@ -267,15 +267,15 @@ def _sort(rows: Places, size: int) -> None:
 
 @njit(cache=True)
 def posting_pairs(
-    need: int, picked: Places, probes: SetBlock, rows: SetBlock, index: Postings, window: Window
+    need: int, picked: Indices, probes: SetBlock, rows: SetBlock, index: Postings, window: Window
 ) -> Pairs:
     """Pairs of sets that share `need` items, by the block's postings."""
     count, filled = len(rows.lo), 0
     flags, shared, hits = _empty_flags(count), np.zeros(count, np.int32), np.empty(count, np.int32)
     pairs = (np.empty(max(1024, count), np.int32), np.empty(max(1024, count), np.int32))
     runs = np.empty(_longest(probes.offsets), np.int32)
-    for place in range(len(picked)):
-        probe = picked[place]
+    for at in range(len(picked)):
+        probe = picked[at]
         if not _in_reach(window, probe):
             continue
         found, postings = _runs(
@@ -314,7 +314,7 @@ def posting_pairs(
 
 @njit(cache=True)
 def weighted_pairs(
-    least: float, picked: Places, offsets: Places, items: Integers, weights: Singles, index: Postings,
+    least: float, picked: Indices, offsets: Indices, items: Integers, weights: Singles, index: Postings,
     heavy: Singles, window: Window,
 ) -> Pairs:  # fmt: skip
     """Pairs of weighted sets whose inner product reaches `least`, by the block's postings.
@@ -325,8 +325,8 @@ def weighted_pairs(
     count, filled = len(window.row_time), 0
     flags, totals = _empty_flags(count), np.zeros(count)
     pairs = (np.empty(max(1024, count), np.int32), np.empty(max(1024, count), np.int32))
-    for place in range(len(picked)):
-        probe = picked[place]
+    for at in range(len(picked)):
+        probe = picked[at]
         if not _in_reach(window, probe):
             continue
         touched = False

@@ -16,7 +16,8 @@ estimate of the matches.
 
 Nothing is learned from comparisons, so there is nothing to explore, and correlations that move do not
 matter. Content says nothing of "the row is contained in the probe" (that needs the row's other items),
-of dense vectors and of predicates: `densities` answers None, and learned cells must serve (`CellStats`).
+of dense vectors and of predicates: `densities` answers None, and what was learned by lag must serve
+(`LagStats`).
 
 A block of items in 0..127 counts each of them; others share 4096 buckets by hash, where p_x is the
 bucket's, and so too large for rare items by about rows * size / 4096 occurrences.
@@ -40,6 +41,8 @@ __all__ = ["ItemCounts", "densities"]
 
 Counts = npt.NDArray[np.uint32]
 
+#: Sizes of the two kinds of table. They are no tuning: stored blocks have them, and signatures are of
+#: 128 bits.
 _EXACT, _HASHED = 128, 4096
 _HEAD = struct.Struct("<4sBBBxIII")
 _MAGIC, _VERSION = b"HGIC", 1

@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic
 
-from headgate.joins.arrays import Bytes, Integers, Places, Singles, Words
+from headgate.joins.arrays import Bytes, Indices, Integers, Singles, Words
 
 __all__ = [
     "SetBlock",
@@ -32,7 +32,7 @@ __all__ = [
     "vector_pairs",
 ]
 
-Pairs = tuple[Places, Places]
+Pairs = tuple[Indices, Indices]
 
 OVERLAP, PROBE_INSIDE, ROW_INSIDE = 0, 1, 2
 _ONE, _NONE = np.uint64(1), np.uint64(0)
@@ -44,7 +44,7 @@ class SetBlock(NamedTuple):
     lo: Words
     hi: Words
     lost: Bytes
-    offsets: Places
+    offsets: Indices
     items: Integers
 
 
@@ -69,7 +69,7 @@ def _popcount(context: Any, word: Any) -> Any:
 
 
 def _lowest_bit(context: Any, word: Any) -> Any:
-    """The place of the lowest bit set in a word that is not 0."""
+    """The position of the lowest bit set in a word that is not 0."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
@@ -117,11 +117,11 @@ def _emit(flags: Bytes, probe: int, pairs: Pairs, filled: int) -> int:
     """Write a pair for every flag; the new number of pairs."""
     words = flags.view(np.uint64)
     ours, theirs = pairs
-    for place in range(len(words)):
-        word = words[place]
+    for at in range(len(words)):
+        word = words[at]
         while word != _NONE:
             ours[filled] = probe
-            theirs[filled] = 8 * place + (lowest_bit(word) >> 3)
+            theirs[filled] = 8 * at + (lowest_bit(word) >> 3)
             filled += 1
             word &= word - _ONE
     return filled
@@ -183,8 +183,8 @@ def _verify(
 ) -> int:
     """Keep those of the pairs from `done` on whose items match; the new number of pairs."""
     start, stop = probes.offsets[probe], probes.offsets[probe + 1]
-    for place in range(done, filled):
-        row = pairs[1][place]
+    for at in range(done, filled):
+        row = pairs[1][at]
         low, high = rows.offsets[row], rows.offsets[row + 1]
         want = need if how == OVERLAP else (stop - start if how == PROBE_INSIDE else high - low)
         if want == 0 or _share(probes.items, start, stop, rows.items, low, high, want):
@@ -196,7 +196,7 @@ def _verify(
 
 @njit(cache=True)
 def set_pairs(
-    how: int, need: int, exact: bool, picked: Places, probes: SetBlock, rows: SetBlock, window: Window
+    how: int, need: int, exact: bool, picked: Indices, probes: SetBlock, rows: SetBlock, window: Window
 ) -> Pairs:
     """Pairs of sets that overlap in `need` items, or of which one contains the other."""
     count = len(rows.lo)
@@ -204,8 +204,8 @@ def set_pairs(
     pairs = (np.empty(max(1024, count), np.int32), np.empty(max(1024, count), np.int32))
     # 255 stands for "255 or more" in `lost`, so the filter must not ask for more than that
     least, filled = np.uint64(min(need, 255)) if not exact else np.uint64(need), 0
-    for place in range(len(picked)):
-        probe = picked[place]
+    for at in range(len(picked)):
+        probe = picked[at]
         if not _in_reach(window, probe):
             continue
         lo, hi = probes.lo[probe], probes.hi[probe]
@@ -233,13 +233,13 @@ def count_overlaps(need: int, lo: Words, hi: Words, row_lo: Words, row_hi: Words
 
 
 @njit(cache=True)
-def key_pairs(picked: Places, probes: Integers, rows: Integers, window: Window) -> Pairs:
+def key_pairs(picked: Indices, probes: Integers, rows: Integers, window: Window) -> Pairs:
     """Pairs of equal keys, every row looked at."""
     count, filled = len(rows), 0
     flags = _empty_flags(count)
     pairs = (np.empty(max(1024, count), np.int32), np.empty(max(1024, count), np.int32))
-    for place in range(len(picked)):
-        probe = picked[place]
+    for at in range(len(picked)):
+        probe = picked[at]
         if not _in_reach(window, probe):
             continue
         key = probes[probe]
@@ -252,7 +252,7 @@ def key_pairs(picked: Places, probes: Integers, rows: Integers, window: Window) 
 
 
 @njit(cache=True)
-def _first_place(keys: Integers, key: int) -> int:
+def _first_index(keys: Integers, key: int) -> int:
     """Where the run of a key would begin; halving without branches."""
     low, size = 0, len(keys)
     while size > 0:
@@ -264,13 +264,13 @@ def _first_place(keys: Integers, key: int) -> int:
 
 
 @njit(cache=True)
-def key_runs(picked: Places, probes: Integers, order: Places, keys: Integers, window: Window) -> Pairs:
+def key_runs(picked: Indices, probes: Integers, order: Indices, keys: Integers, window: Window) -> Pairs:
     """Pairs of equal keys, by binary search in a block sorted by key."""
     pairs, filled, count = (np.empty(1024, np.int32), np.empty(1024, np.int32)), 0, len(keys)
-    for place in range(len(picked)):
-        probe = picked[place]
+    for at in range(len(picked)):
+        probe = picked[at]
         key, now = probes[probe], window.probe_time[probe]
-        run = _first_place(keys, key)
+        run = _first_index(keys, key)
         while run < count and keys[run] == key:
             time = window.row_time[order[run]]
             if now - window.before <= time <= now + window.after:
@@ -284,7 +284,7 @@ def key_runs(picked: Places, probes: Integers, order: Places, keys: Integers, wi
 
 @njit(cache=True)
 def vector_pairs(
-    products: Singles, floor: Singles, least: float, picked: Places, probes: Singles, rows: Singles,
+    products: Singles, floor: Singles, least: float, picked: Indices, probes: Singles, rows: Singles,
     window: Window,
 ) -> Pairs:  # fmt: skip
     """Pairs whose product reaches `least`, from products in single precision.
@@ -295,17 +295,17 @@ def vector_pairs(
     count, filled = len(rows), 0
     flags = _empty_flags(count)
     pairs = (np.empty(max(1024, count), np.int32), np.empty(max(1024, count), np.int32))
-    for place in range(len(picked)):
-        probe, low = picked[place], floor[place]
+    for at in range(len(picked)):
+        probe, low = picked[at], floor[at]
         sure = np.float32(2.0 * least - low)
         for row in range(count):
-            flags[row] = not products[place, row] < low
+            flags[row] = not products[at, row] < low
         _inside(window, probe, flags)
         pairs = _room(pairs, filled, count)
         before, stop = filled, _emit(flags, probe, pairs, filled)
         for found in range(before, stop):
             row = pairs[1][found]
-            if products[place, row] <= sure or np.isnan(products[place, row]):
+            if products[at, row] <= sure or np.isnan(products[at, row]):
                 total = 0.0
                 for part in range(rows.shape[1]):
                     total += np.float64(probes[probe, part]) * np.float64(rows[row, part])
@@ -318,12 +318,12 @@ def vector_pairs(
 
 
 @njit(cache=True)
-def plain_pairs(picked: Places, count: int, window: Window) -> Pairs:
+def plain_pairs(picked: Indices, count: int, window: Window) -> Pairs:
     """All pairs inside the window."""
     flags, filled = _empty_flags(count), 0
     pairs = (np.empty(max(1024, count), np.int32), np.empty(max(1024, count), np.int32))
-    for place in range(len(picked)):
-        probe = picked[place]
+    for at in range(len(picked)):
+        probe = picked[at]
         if not _in_reach(window, probe):
             continue
         flags[:count] = 1

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from headgate.joins.arrays import Buckets, Bytes, Integers, Places, Singles, Words
+from headgate.joins.arrays import Buckets, Bytes, Indices, Integers, Singles, Words
 from headgate.joins.kernels import popcount
 
 __all__ = ["bucket_items", "mix64", "pack_sets", "pack_weights"]
@@ -32,7 +32,7 @@ def mix64(value: int) -> Any:
 
 @njit(cache=True)
 def _sort(items: Integers, weights: Singles, start: int, stop: int) -> None:
-    """Sort a run of items, and the weights with them if there are any, in place (Shell's sort).
+    """Sort a run of items, and the weights with them if there are any, where they are (Shell's sort).
 
     Rows are short; and numba's own sort takes seconds to compile.
     """
@@ -40,9 +40,9 @@ def _sort(items: Integers, weights: Singles, start: int, stop: int) -> None:
     while 3 * gap < stop - start:
         gap = 3 * gap + 1
     while gap > 0:
-        for place in range(start + gap, stop):
-            item, hole = items[place], place
-            weight = weights[place] if len(weights) else np.float32(0.0)
+        for at in range(start + gap, stop):
+            item, hole = items[at], at
+            weight = weights[at] if len(weights) else np.float32(0.0)
             while hole >= start + gap and items[hole - gap] > item:
                 items[hole] = items[hole - gap]
                 if len(weights):
@@ -55,7 +55,7 @@ def _sort(items: Integers, weights: Singles, start: int, stop: int) -> None:
 
 
 @njit(cache=True)
-def pack_sets(offsets: Places, items: Integers) -> tuple[Places, Integers, Words, Words, Bytes, bool]:
+def pack_sets(offsets: Indices, items: Integers) -> tuple[Indices, Integers, Words, Words, Bytes, bool]:
     """Rows of items as sorted distinct items and signatures."""
     count, base = len(offsets) - 1, offsets[0]
     starts, flat = np.zeros(count + 1, np.int32), items[base : offsets[count]].copy()
@@ -65,8 +65,8 @@ def pack_sets(offsets: Places, items: Integers) -> tuple[Places, Integers, Words
     for row in range(count):
         first, low, high = filled, offsets[row] - base, offsets[row + 1] - base
         _sort(flat, none, low, high)
-        for place in range(low, high):
-            item = flat[place]
+        for at in range(low, high):
+            item = flat[at]
             if filled > first and flat[filled - 1] == item:
                 continue
             flat[filled] = item
@@ -86,7 +86,9 @@ def pack_sets(offsets: Places, items: Integers) -> tuple[Places, Integers, Words
 
 
 @njit(cache=True)
-def pack_weights(offsets: Places, items: Integers, weights: Singles) -> tuple[Places, Integers, Singles]:
+def pack_weights(
+    offsets: Indices, items: Integers, weights: Singles
+) -> tuple[Indices, Integers, Singles]:
     """Rows of weighted items, sorted by item; the weights of equal items are added."""
     count, base = len(offsets) - 1, offsets[0]
     starts, flat = np.zeros(count + 1, np.int32), items[base : offsets[count]].copy()
@@ -94,11 +96,11 @@ def pack_weights(offsets: Places, items: Integers, weights: Singles) -> tuple[Pl
     for row in range(count):
         first, low, high = filled, offsets[row] - base, offsets[row + 1] - base
         _sort(flat, heavy, low, high)
-        for place in range(low, high):
-            if filled > first and flat[filled - 1] == flat[place]:
-                heavy[filled - 1] += heavy[place]
+        for at in range(low, high):
+            if filled > first and flat[filled - 1] == flat[at]:
+                heavy[filled - 1] += heavy[at]
                 continue
-            flat[filled], heavy[filled] = flat[place], heavy[place]
+            flat[filled], heavy[filled] = flat[at], heavy[at]
             filled += 1
         starts[row + 1] = filled
     return starts, flat[:filled].copy(), heavy[:filled].copy()
@@ -108,13 +110,13 @@ def pack_weights(offsets: Places, items: Integers, weights: Singles) -> tuple[Pl
 def bucket_items(items: Integers, size: int) -> Buckets:
     """The bucket of each item: mix64 modulo the size; the item itself below 128 if the size is 128.
 
-    Items that a table of 128 has no place for get bucket 128, which is one past its end.
+    Items that a table of 128 has no room for get bucket 128, which is one past its end.
     """
     buckets = np.empty(len(items), np.uint16)
-    for place in range(len(items)):
-        item = items[place]
+    for at in range(len(items)):
+        item = items[at]
         if size == 128:
-            buckets[place] = item if 0 <= item < 128 else 128
+            buckets[at] = item if 0 <= item < 128 else 128
         else:
-            buckets[place] = mix64(item) % np.uint64(size)
+            buckets[at] = mix64(item) % np.uint64(size)
     return buckets

@@ -20,13 +20,13 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from headgate.errors import BadArgument, MissingExtra
-from headgate.joins.arrays import Bytes, Floats, Integers, Places, Singles, Words
+from headgate.joins.arrays import Bytes, Floats, Indices, Integers, Singles, Words
 
 __all__ = ["KeyRows", "PlainRows", "Rows", "SetRows", "VectorRows", "WeightedRows", "compiled"]
 
@@ -48,13 +48,13 @@ def frozen(values: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Rows:
-    """What every block has: event times (microseconds), and perhaps a worth and a type for each row."""
+    """What every block has: event times (microseconds), perhaps a utility and a type for each row."""
 
     time: Integers
     #: V of the row (join-2007, section 5.3); None: every row is worth 1.
     value: Floats | None = None
-    #: The row's type, for learned cells; zeros if there are none.
-    kind: Places = None  # type: ignore[assignment]
+    #: The row's type, for what is learned by type; zeros if there are none.
+    kind: Indices = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "time", frozen(self.time, np.int64))
@@ -81,16 +81,6 @@ class Rows:
     def span(self) -> tuple[int, int]:
         """The earliest and the latest time; (0, -1) of no rows."""
         return (int(self.time.min()), int(self.time.max())) if self.n else (0, -1)
-
-    def take(self, places: npt.NDArray[np.integer[Any]]) -> Self:
-        """The rows at these places, in this order."""
-        value = None if self.value is None else self.value[places]
-        return type(self)(
-            time=self.time[places], value=value, kind=self.kind[places], **self._columns(places)
-        )
-
-    def _columns(self, places: npt.NDArray[np.integer[Any]]) -> dict[str, Any]:
-        return {}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -120,8 +110,8 @@ class KeyRows(Rows):
         return cls(time=frozen(time, np.int64), key=frozen(key, np.int64), value=value, kind=kind)
 
     @cached_property
-    def sorted(self) -> tuple[Places, Integers]:
-        """Places in order of key, and the keys in that order; rows of one key stay in their order."""
+    def sorted(self) -> tuple[Indices, Integers]:
+        """Indices in order of key, and the keys in that order; rows of one key stay in their order."""
         order = np.argsort(self.key, kind="stable")
         return frozen(order, np.int32), frozen(self.key[order], np.int64)
 
@@ -129,9 +119,6 @@ class KeyRows(Rows):
     def is_sorted(self) -> bool:
         """Whether `sorted` has been asked for before, and so is free."""
         return "sorted" in self.__dict__
-
-    def _columns(self, places: npt.NDArray[np.integer[Any]]) -> dict[str, Any]:
-        return {"key": self.key[places]}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -142,7 +129,7 @@ class SetRows(Rows):
     hi: Words
     lost: Bytes
     #: Row i has items[offsets[i] : offsets[i + 1]].
-    offsets: Places
+    offsets: Indices
     items: Integers
     #: All items are in 0..127, so that the signature is the set.
     exact: bool
@@ -187,13 +174,6 @@ class SetRows(Rows):
         """Whether the index for these items has been built before, and so is free."""
         return ("planes" if self.exact else "postings") in self.__dict__
 
-    def _columns(self, places: npt.NDArray[np.integer[Any]]) -> dict[str, Any]:
-        offsets, entries = _take_lists(self.offsets, places)
-        return {
-            "lo": self.lo[places], "hi": self.hi[places], "lost": self.lost[places],
-            "offsets": offsets, "items": self.items[entries], "exact": self.exact,
-        }  # fmt: skip
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class VectorRows(Rows):
@@ -222,15 +202,12 @@ class VectorRows(Rows):
         """The Euclidean length of each vector."""
         return np.asarray(np.sqrt(np.einsum("ij,ij->i", self.vectors, self.vectors, dtype=np.float64)))
 
-    def _columns(self, places: npt.NDArray[np.integer[Any]]) -> dict[str, Any]:
-        return {"vectors": self.vectors[places]}
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WeightedRows(Rows):
     """Rows with a weighted set each: sorted distinct items, and a weight beside each."""
 
-    offsets: Places
+    offsets: Indices
     items: Integers
     weights: Singles
 
@@ -271,18 +248,14 @@ class WeightedRows(Rows):
         index = _postings(self.offsets, self.items)
         return index, frozen(self.weights[index.order], np.float32)
 
-    def _columns(self, places: npt.NDArray[np.integer[Any]]) -> dict[str, Any]:
-        offsets, entries = _take_lists(self.offsets, places)
-        return {"offsets": offsets, "items": self.items[entries], "weights": self.weights[entries]}
 
-
-def _postings(offsets: Places, items: Integers) -> Any:
+def _postings(offsets: Indices, items: Integers) -> Any:
     kernels = compiled("index_kernels")
     built = kernels.build_postings(offsets, items)
     return kernels.Postings(*(frozen(part, part.dtype) for part in built))
 
 
-def _checked_lists(offsets: npt.ArrayLike, items: npt.ArrayLike) -> tuple[Places, Integers]:
+def _checked_lists(offsets: npt.ArrayLike, items: npt.ArrayLike) -> tuple[Indices, Integers]:
     starts, flat = frozen(offsets, np.int32), frozen(items, np.int64)
     if not len(starts) or starts[0] < 0 or starts[-1] > len(flat) or bool((np.diff(starts) < 0).any()):
         raise BadArgument(
@@ -290,12 +263,3 @@ def _checked_lists(offsets: npt.ArrayLike, items: npt.ArrayLike) -> tuple[Places
             f"rising from 0 to at most {len(flat)}"
         )
     return starts, flat
-
-
-def _take_lists(offsets: Places, places: npt.NDArray[np.integer[Any]]) -> tuple[Places, Integers]:
-    """Offsets of the rows taken, and the places of their entries."""
-    sizes = np.diff(offsets)[places]
-    taken = np.zeros(len(sizes) + 1, np.int32)
-    np.cumsum(sizes, out=taken[1:])
-    shift = offsets[:-1][places] - taken[:-1]
-    return taken, np.arange(taken[-1], dtype=np.int64) + np.repeat(shift, sizes)

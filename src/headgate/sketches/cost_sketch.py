@@ -51,9 +51,9 @@ class CostSketch:
     """F counts keys, W sums their durations; both have one shape and one set of hash functions.
 
     Las-2020, Section 3.3 and Listing 3.1, lines 24-27. `duration` is Listing 3.2, lines 20-21: the
-    ratio W/F of the row whose F is least. Where a cell of the key is empty the key was never seen,
+    ratio W/F of the row whose F is least. Where an entry of the key is empty the key was never seen,
     and the mean over all keys is the answer; the listing divides 0 by 0 there, and its arg-min even
-    prefers such cells. Section 4.2 analyses another estimator, the least ratio; it is biased low
+    prefers such entries. Section 4.2 analyses another estimator, the least ratio; it is biased low
     (measured: 943 ms of latency instead of 7) and is not used.
 
     >>> sketch = CostSketch(SketchShape.of(0.05, 0.1))
@@ -75,23 +75,15 @@ class CostSketch:
     def add(self, key: int, seconds: float, times: int = 1) -> None:
         """So many executions of a key, with this mean duration."""
         work = seconds * times
-        for row, cell in enumerate(self._family.cells(key)):
-            self.F[row, cell] += times
-            self.W[row, cell] += work
+        for row, column in enumerate(self._family.columns_of(key)):
+            self.F[row, column] += times
+            self.W[row, column] += work
         self.count += times
         self.work += work
 
     def learn(self, key: int, seconds: float, times: int = 1) -> None:
         """So many executions of a key, as every store of costs learns them."""
         self.add(key, seconds, times)
-
-    def add_many(self, keys: npt.NDArray[np.uint64], seconds: npt.NDArray[np.float64]) -> None:
-        """Many executions: equal to `add` one by one, up to rounding."""
-        for row, cells in enumerate(self._family.cells_of(keys)):
-            self.F[row] += np.bincount(cells, minlength=self.shape.columns)
-            self.W[row] += np.bincount(cells, seconds, self.shape.columns)
-        self.count += float(len(keys))
-        self.work += float(seconds.sum())
 
     @property
     def mean(self) -> float:
@@ -100,32 +92,23 @@ class CostSketch:
 
     def frequency(self, key: int) -> float:
         """At least how often the key came; more by at most ``e/c`` of all others, in most cases."""
-        cells = self._family.cells(key)
-        return float(min(self.F[row, cells[row]] for row in self._rows))
+        columns = self._family.columns_of(key)
+        return float(min(self.F[row, columns[row]] for row in self._rows))
 
     def duration(self, key: int) -> float:
         """The estimated duration of one execution."""
-        cells = self._family.cells(key)
+        columns = self._family.columns_of(key)
         best, least = 0, math.inf
         for row in self._rows:
-            frequency = self.F[row, cells[row]]
+            frequency = self.F[row, columns[row]]
             if frequency <= 0.0:
                 return self.mean
             if frequency < least:
                 best, least = row, frequency
-        return float(self.W[best, cells[best]] / least)
-
-    def durations(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
-        """`duration` of many keys."""
-        cells, rows = self._family.cells_of(keys), np.arange(self.shape.rows)[:, None]
-        found = self.F[rows, cells]
-        best = found.argmin(axis=0)
-        least, at = found.min(axis=0), np.arange(len(keys))
-        work = self.W[best, cells[best, at]]
-        return np.where(least > 0, work / np.where(least > 0, least, 1.0), self.mean)
+        return float(self.W[best, columns[best]] / least)
 
     def ratios(self) -> npt.NDArray[np.float64]:
-        """W/F cell by cell, 0 where F is: the snapshot S of Section 3.3."""
+        """W/F entry by entry, 0 where F is: the snapshot S of Section 3.3."""
         return np.divide(self.W, self.F, out=np.zeros_like(self.W), where=self.F > 0)
 
     def scale(self, factor: float) -> None:
@@ -138,7 +121,7 @@ class CostSketch:
         self.work *= factor
 
     def merge(self, other: CostSketch) -> None:
-        """Add another's content; refused if its cells mean other keys."""
+        """Add another's content; refused if its columns mean other keys."""
         if other.shape != self.shape:
             raise BadArgument(
                 f"a sketch of {other.shape} cannot be merged into one of {self.shape}: "
@@ -172,14 +155,14 @@ class CostSketch:
                 f"a count-min pair of version {version} was stored; this Headgate reads version "
                 f"{_VERSION}: use the Headgate that wrote it, or learn the costs again"
             )
-        cells = rows * columns
-        if len(data) != _HEAD.size + 16 * cells:
+        size = rows * columns
+        if len(data) != _HEAD.size + 16 * size:
             raise SnapshotError(
-                f"a {rows} x {columns} pair takes {_HEAD.size + 16 * cells} bytes, and {len(data)} were "
+                f"a {rows} x {columns} pair takes {_HEAD.size + 16 * size} bytes, and {len(data)} were "
                 "given: they were cut or damaged"
             )
         sketch = cls(SketchShape(rows, columns, seed))
-        both = np.frombuffer(data, ">f8", 2 * cells, _HEAD.size).astype(np.float64)
+        both = np.frombuffer(data, ">f8", 2 * size, _HEAD.size).astype(np.float64)
         sketch.F, sketch.W = both.reshape(2, rows, columns).copy()
         sketch.count, sketch.work = count, work
         return sketch

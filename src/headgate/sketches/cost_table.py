@@ -16,11 +16,11 @@ _HEAD = struct.Struct(">4sHIIQdd")
 
 
 class CostTable:
-    """The recent mean duration of each key, in `sets` x `ways` places and never more.
+    """The recent mean duration of each key, in `sets` x `ways` entries and never more.
 
-    Not in the papers: the count-min pair mixes the costs of keys that share a cell, and at the paper's
+    Not in the papers: the count-min pair mixes the costs of keys that share a column, and at the paper's
     54 columns it explains 41 % of the variance of costs under Zipf-1.0 and nothing under uniform
-    keys. A key here has its own entry in the set its hash names; a newcomer takes the place of the
+    keys. A key here has its own entry in the set its hash names; a newcomer replaces the
     entry of that set that was used least, after lowering that use by one, so that one stray key does
     not push out a frequent one. A mean follows its last `memory` executions, so that it adapts.
     An unknown key costs the mean over all keys.
@@ -44,8 +44,8 @@ class CostTable:
         self.mean = 0.0
 
     def _find(self, key: int) -> tuple[int, int]:
-        """The key's set, and its place there or -1."""
-        where = self._family.cells(key)[0]
+        """The key's set, and its way there or -1."""
+        where = self._family.columns_of(key)[0]
         for way in range(self.ways):
             if self.uses[where, way] > 0.0 and int(self.keys[where, way]) == key:
                 return where, way

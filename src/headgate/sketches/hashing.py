@@ -84,7 +84,7 @@ class HashFamily:
     """`rows` functions from 64-bit keys to ``0 ... columns - 1``, drawn by `seed`.
 
     >>> family = HashFamily(rows=4, columns=54, seed=1)
-    >>> family.cells(12345) == HashFamily(4, 54, 1).cells(12345)
+    >>> family.columns_of(12345) == HashFamily(4, 54, 1).columns_of(12345)
     True
     """
 
@@ -96,14 +96,14 @@ class HashFamily:
         drawn = _coefficients(seed)
         self._rules = [(next(drawn), next(drawn), next(drawn)) for _ in range(rows)]
 
-    def cells(self, key: int) -> list[int]:
+    def columns_of(self, key: int) -> list[int]:
         """The column of the key in each row."""
         high, low = (key & _MASK) >> 32, key & _LOW
         return [
             ((((a * high + b * low + c) & _MASK) >> 32) * self.columns) >> 32 for a, b, c in self._rules
         ]
 
-    def cells_of(self, keys: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    def columns_of_all(self, keys: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """The columns of many 64-bit keys: one row of the answer for each function."""
         unsigned = keys.astype(np.uint64)
         shift = np.uint64(32)

@@ -88,8 +88,8 @@ class NaiveJoin:
 
     def waiting(self, now: float) -> Any:
         left = np.zeros(2)
-        for place in range(self.position, len(self.stream)):
-            left[self.stream.side[place]] += self.stream.time[place] < now
+        for index in range(self.position, len(self.stream)):
+            left[self.stream.side[index]] += self.stream.time[index] < now
         return left
 
     def sizes(self, now: float) -> Any:
@@ -101,8 +101,8 @@ class NaiveJoin:
 
     def advance(self, until: float, selection: Selection) -> None:
         while self.position < len(self.stream):
-            place = self.position
-            born = float(self.stream.time[place])
+            index = self.position
+            born = float(self.stream.time[index])
             now = max(self.free, born)
             if now >= until:
                 return
@@ -110,11 +110,11 @@ class NaiveJoin:
             if born < now - self.setup.buffer_s:
                 self.dropped[int(born)] += 1
                 continue
-            side, kind = int(self.stream.side[place]), int(self.stream.type[place])
+            side, kind = int(self.stream.side[index]), int(self.stream.type[index])
             self.fetched[side, kind] += 1
             if self.windows[side] is not None:
-                self.windows[side].insert(born, place)  # type: ignore[union-attr]
-            found, gain, cost = self.probe(place, side, kind, born, selection)
+                self.windows[side].insert(born, index)  # type: ignore[union-attr]
+            found, gain, cost = self.probe(index, side, kind, born, selection)
             self.out[int(now)] += found
             self.gain[int(now)] += gain
             self.cost[int(now)] += cost
@@ -122,7 +122,7 @@ class NaiveJoin:
             self.free = now + cost / self.setup.capacity
 
     def probe(
-        self, place: int, side: int, kind: int, born: float, selection: Selection
+        self, index: int, side: int, kind: int, born: float, selection: Selection
     ) -> tuple[int, float, float]:
         other = 1 - side
         window = self.windows[other]
@@ -130,9 +130,9 @@ class NaiveJoin:
             return 0, 0.0, 0.0
         # rows stay for the whole window: a reduced one may grow again
         window.window_s = (selection.windows_s or self.setup.windows_s)[other]
-        fully = self.uniform[place] < selection.sampling
+        fully = self.uniform[index] < selection.sampling
         if selection.shares is not None:
-            shares = selection.shares[place % len(selection.shares), other, kind]
+            shares = selection.shares[index % len(selection.shares), other, kind]
             lots = [(j, window.live(j, born)) for j in range(window.blocks)]
             lots = [(j, rows[len(rows) - int(shares[j] * len(rows) + 0.5) :]) for j, rows in lots]
         elif fully:
@@ -145,10 +145,10 @@ class NaiveJoin:
         for number, rows in lots:
             if not rows:
                 continue
-            hits = [row for row in rows if self.match(side, place, row)]
-            self.pairs += [(place, row) if side == 0 else (row, place) for row in hits]
+            hits = [row for row in rows if self.match(side, index, row)]
+            self.pairs += [(index, row) if side == 0 else (row, index) for row in hits]
             worth = sum(self.layout.utility[kind, self.stream.type[row]] for row in hits)
-            cost = self.price(place, rows, window.live(number, born))
+            cost = self.price(index, rows, window.live(number, born))
             total, gained, spent = total + len(hits), gained + worth, spent + cost
             if fully or selection.shares is not None:
                 new = (len(rows), cost + self.setup.result_cost * len(hits), len(hits), worth)
@@ -157,11 +157,11 @@ class NaiveJoin:
         window.window_s = self.setup.windows_s[other]
         return total, gained, spent + self.setup.result_cost * total
 
-    def match(self, side: int, place: int, row: int) -> bool:
-        left, right = (place, row) if side == 0 else (row, place)
+    def match(self, side: int, index: int, row: int) -> bool:
+        left, right = (index, row) if side == 0 else (row, index)
         return matches(self.condition, self.values[left], self.values[right])
 
-    def price(self, place: int, rows: list[int], whole: list[int]) -> float:
+    def price(self, index: int, rows: list[int], whole: list[int]) -> float:
         """Comparisons, or what a real index over the basic window is charged."""
         if self.setup.index == "none":
             return len(rows)
@@ -169,7 +169,7 @@ class NaiveJoin:
         for row in whole:
             index.insert(row, float(self.stream.time[row]), self.values[row])
         since = float(self.stream.time[rows[0]])
-        return index.search(self.condition, self.values[place], since).cost
+        return index.search(self.condition, self.values[index], since).cost
 
 
 def every_pair(

@@ -50,10 +50,10 @@ def test_a_search_finds_what_comparing_everything_finds(
     since = data.draw(st.sampled_from([-math.inf, 3.0, 10.0]), label="since")
     expired = data.draw(st.sampled_from([-math.inf, 2.0, 7.0]), label="expired before")
     index = InvertedIndex(order)
-    for place, one in enumerate(stored):
-        index.insert(names[place], float(place), one)
-        if place == len(stored) // 2:
-            index.expire(min(expired, float(place)))
+    for nth, one in enumerate(stored):
+        index.insert(names[nth], float(nth), one)
+        if nth == len(stored) // 2:
+            index.expire(min(expired, float(nth)))
     index.expire(expired)
     live = [n for n in range(len(stored)) if n >= expired]
     assert len(index) == len(live)

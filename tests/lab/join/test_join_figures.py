@@ -18,7 +18,7 @@ from headgate_lab.figures.figure import Samples
 from headgate_lab.figures.join import fig7 as join_fig7
 from headgate_lab.figures.join.fig5 import LOADS, SIZES, basic_windows, density, mended, phi, policy
 from headgate_lab.figures.join.fig17 import utilities
-from headgate_lab.figures.join.points import PlaceRun, run_place
+from headgate_lab.figures.join.points import PointRun, run_point
 from headgate_lab.figures.join.policies import gain
 from headgate_lab.figures.join.schedule import PHASES, phase_gain, phase_mean
 from headgate_lab.figures.join.utility import shares
@@ -60,8 +60,8 @@ def _naive_areas(f: np.ndarray, size: float) -> list[float]:
         total = 0.0
         for x in (np.arange(50) + 0.5) / 50:
             begin, end = max(0.0, x * size + (j - 2) * size), min(1.0, x * size + (j - 1) * size)
-            places = (np.arange(pieces) + 0.5) / pieces
-            total += f[(places >= begin) & (places < end)].sum() / pieces / 50
+            points = (np.arange(pieces) + 0.5) / pieces
+            total += f[(points >= begin) & (points < end)].sum() / pieces / 50
         found.append(total)
     return found
 
@@ -99,7 +99,7 @@ def test_dropping_depends_on_the_load_over_the_cpu_alone() -> None:
     """Figure 7's indexed runs are made at a lower rate, with the square of it less CPU."""
     found = []
     for slower in (1.0, 2.0):
-        ((_, name, values),) = run_place(PlaceRun(join_fig7._place(25.0, 200.0, False, slower), seed=3))
+        ((_, name, values),) = run_point(PointRun(join_fig7._point(25.0, 200.0, False, slower), seed=3))
         assert name == "random drop, 200/s"
         found.append(values["dropped_ratio"])
     assert found[0] == pytest.approx(0.45, abs=0.05)  # 1 - sqrt(C / (2 rate^2 w))

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from headgate.errors import BadArgument
 from headgate_lab.papers.las import (
     AbsoluteLatency,
+    AckedPrice,
     AverageLatency,
     BaseLine,
     FullKnowledge,
     LasSettings,
     PriceRule,
-    PriceShedding,
     SlidingAverageLatency,
     StrawMan,
     clairvoyant_bound,
@@ -87,9 +87,14 @@ def test_the_price_kernel_decides_as_the_class_does(
     law: StreamLaw, target: Any, seed: int, shape: Any, costs: Any, data: Any
 ) -> None:
     stream = law.draw(seed)
-    config = PriceShedding(
-        target, PriceRule(shape, gamma=data.draw(st.sampled_from([1.0, 4.0]))), costs, seed=seed,
-        ack_every=data.draw(st.sampled_from([1, 10, 16])), half_life=100, epsilon=0.05,
+    rule = PriceRule(
+        shape, gamma=data.draw(st.sampled_from([1.0, 4.0])),
+        fade=data.draw(st.sampled_from([0.99, 0.9999])), lowest=data.draw(st.sampled_from([0.001, 0.1])),
+    )  # fmt: skip
+    config = AckedPrice(
+        target, rule, costs, seed=seed, ack_every=data.draw(st.sampled_from([1, 10, 16])), half_life=100,
+        epsilon=0.05, memory=data.draw(st.sampled_from([4, 8])),
+        ack_memory=data.draw(st.sampled_from([0.5, 0.9])),
     )  # fmt: skip
     delay = data.draw(st.sampled_from([0.0, 0.013]))
     same(
@@ -114,7 +119,7 @@ def test_the_competitors_kernels_decide_as_their_classes_do(
 
 def test_a_run_of_32768_tuples_takes_at_most_20_ms() -> None:
     stream = StreamLaw().draw(1)
-    for policy in (LasSettings(), PriceShedding()):
+    for policy in (LasSettings(), AckedPrice()):
         run(stream, policy)
         took = []
         for _ in range(9):
@@ -197,8 +202,8 @@ def test_the_default_price_drops_far_fewer_than_full_knowledge() -> None:
     streams = draws(StreamLaw(), 60, first=200)
     full = mean([run(s, PublishedPolicy("Full Knowledge")) for s in streams])[0]
     bound = np.mean([clairvoyant_bound(s.durations_s, s.durations_s.sum() * 0.75) for s in streams])
-    learnt = [run(s, PriceShedding(seed=seed)) for seed, s in enumerate(streams)]
-    known = [run(s, PriceShedding(costs="known", seed=seed)) for seed, s in enumerate(streams)]
+    learnt = [run(s, AckedPrice(seed=seed)) for seed, s in enumerate(streams)]
+    known = [run(s, AckedPrice(costs="known", seed=seed)) for seed, s in enumerate(streams)]
     assert mean(learnt)[0] <= 0.75 * full
     assert mean(learnt)[1] <= 0.0064 * 1.03
     assert mean(known)[0] <= 0.60 * full
@@ -210,7 +215,7 @@ def test_the_default_price_drops_far_fewer_than_full_knowledge() -> None:
 def test_the_default_price_beats_full_knowledge_at_other_loads(under: float, most: float) -> None:
     streams = draws(StreamLaw(under=under), 20, first=300)
     full = mean([run(s, PublishedPolicy("Full Knowledge")) for s in streams])[0]
-    ours = mean([run(s, PriceShedding(seed=seed)) for seed, s in enumerate(streams)])
+    ours = mean([run(s, AckedPrice(seed=seed)) for seed, s in enumerate(streams)])
     assert ours[0] <= most * full
     assert ours[1] <= 0.0064 * 1.15
 
@@ -222,7 +227,7 @@ def test_weights_are_unbiased() -> None:
         for seed in range(40):
             stream = StreamLaw(tuples=8000).draw(seed)
             result = run(
-                stream, PriceShedding(AverageLatency(0.0064, counted_before=10**6), rule, seed=seed)
+                stream, AckedPrice(AverageLatency(0.0064, counted_before=10**6), rule, seed=seed)
             )
             weights = 1.0 / result.chance[result.keep]
             counts.append(weights.sum() / len(stream) - 1)
@@ -235,7 +240,7 @@ def test_weights_are_unbiased() -> None:
 def test_the_guard_drops_few_rows_and_weights_stay_within_half_a_percent() -> None:
     for law in (StreamLaw(), StreamLaw(zipf=None), StreamLaw(under=0.5)):
         streams = draws(law, 10)
-        runs = [run(s, PriceShedding(seed=seed)) for seed, s in enumerate(streams)]
+        runs = [run(s, AckedPrice(seed=seed)) for seed, s in enumerate(streams)]
         assert np.mean([r.guarded / len(r.keep) for r in runs]) < 0.005
         total = np.mean([(1.0 / r.chance[r.keep]).sum() / len(r.keep) - 1 for r in runs])
         assert abs(total) < 0.02
@@ -247,7 +252,7 @@ def test_phase_f_is_over_after_one_window() -> None:
     ours, las = [], []
     for seed in range(6):
         stream = phases(seed)
-        ours.append(run(stream, PriceShedding(target, seed=seed)).windows(4000)[0][25:30])
+        ours.append(run(stream, AckedPrice(target, seed=seed)).windows(4000)[0][25:30])
         las.append(run(stream, LasSettings(target, seed=seed), warm=False).windows(4000)[0][25:30])
     assert np.max(np.array(ours)[:, 1:]) <= 0.064 * 1.05
     assert np.mean(ours, axis=0)[0] < 0.1

@@ -14,10 +14,11 @@ import pytest
 
 import headgate as hg
 from headgate.guards.inline_policy import InlinePolicy
+from headgate.spark.guard import learned
 from headgate.spark.guard import task as guard_task
 from headgate.spark.guard.memory import GuardMemory
 from headgate.spark.guard.output import OUTCOMES, Shaper
-from headgate.spark.guard.task import GuardTask, Place
+from headgate.spark.guard.terms import GuardTerms, TaskId
 from headgate.testing.clock import ManualClock
 from headgate_lab.papers.las.exact import ExactCosts
 
@@ -59,7 +60,7 @@ class Bench:
             "clock": self.clock,
             "stopwatch": self.clock,
         }
-        self.task = GuardTask(**{**settings, **changes})
+        self.terms = GuardTerms(**{**settings, **changes})
 
     def row(self, row: Any) -> dict[str, str]:
         self.clock.sleep(self.costs[row.k])
@@ -74,8 +75,8 @@ class Bench:
         stamps = pa.array([datetime.fromtimestamp(a, UTC) for a in ats], pa.timestamp("us", "UTC"))
         return pa.RecordBatch.from_arrays([pa.array(keys, pa.string()), stamps], ["k", "at"])
 
-    def run(self, *batches: pa.RecordBatch, place: Place | None = None) -> list[dict[str, Any]]:
-        work = guard_task._Work(self.task, place or Place("q", 0, 0, "run"))
+    def run(self, *batches: pa.RecordBatch, task: TaskId | None = None) -> list[dict[str, Any]]:
+        work = guard_task._Work(self.terms, task or TaskId("q", 0, 0, "run"))
         rows = [row for batch in batches for row in work.batch(batch).to_pylist()]
         work.finish()
         return rows
@@ -83,7 +84,7 @@ class Bench:
 
 @pytest.fixture(autouse=True)
 def _forget() -> None:
-    guard_task._REMEMBERED.clear()
+    learned._REMEMBERED.clear()
 
 
 def counts(rows: list[dict[str, Any]]) -> dict[str, int]:
@@ -112,7 +113,7 @@ def warm(bench: Bench, batches: int = 12, rows: int = 300) -> None:
     """Some batches at a third of capacity, after which the run is not cold any more."""
     for number in range(batches):
         keys = ["dear" if i % 10 == 0 else "cheap" for i in range(rows)]
-        bench.run(bench.batch(keys, 0.003), place=Place("q", number, 0, "run"))
+        bench.run(bench.batch(keys, 0.003), task=TaskId("q", number, 0, "run"))
         bench.clock.sleep(0.7)
 
 
@@ -133,7 +134,7 @@ def test_every_policy_holds_the_average_in_overload(policy: str) -> None:
         began = bench.clock()
         count = int(3000 * span)
         keys = ["dear" if i % 10 == 0 else "cheap" for i in range(count)]
-        rows = bench.run(bench.batch(keys, span / count), place=Place("q", number, 0, "run"))
+        rows = bench.run(bench.batch(keys, span / count), task=TaskId("q", number, 0, "run"))
         if number >= 22:
             waits += [r["_queue_ms"] for r in kept(rows)]
             total += count
@@ -151,7 +152,7 @@ def test_a_batch_whose_costs_double_still_ends_near_its_target() -> None:
     bench.costs = {key: 2 * cost for key, cost in COSTS.items()}
     keys = ["dear" if i % 10 == 0 else "cheap" for i in range(2500)]  # 4.75 s of work
     began = bench.clock()
-    rows = bench.run(bench.batch(keys, 0.0004), place=Place("q", 12, 0, "run"))
+    rows = bench.run(bench.batch(keys, 0.0004), task=TaskId("q", 12, 0, "run"))
     assert bench.clock() - began < 2.2
     assert counts(rows)["kept"] > 600
 
@@ -187,7 +188,7 @@ def test_weighted_counts_stand_for_all_rows() -> None:
     arrived = estimated = 0.0
     for number in range(12, 60):
         keys = ["dear" if i % 10 == 0 else "cheap" for i in range(2000)]
-        rows = bench.run(bench.batch(keys, 0.0005), place=Place("q", number, 0, "run"))
+        rows = bench.run(bench.batch(keys, 0.0005), task=TaskId("q", number, 0, "run"))
         late = counts(rows).get("latency", 0)  # dropped without a coin: in no weight
         arrived += 2000 - late
         estimated += sum(r["_weight"] for r in kept(rows))
@@ -205,15 +206,15 @@ def test_null_keys_and_null_arrivals_are_rows_like_others() -> None:
 
 def test_another_target_does_not_inherit_the_averages_of_the_old_one(tmp_path: Path) -> None:
     """Else a mean above the new target would drop every row for ever."""
-    place = [Place("q", n, 0, "run") for n in range(8)]
+    tasks = [TaskId("q", n, 0, "run") for n in range(8)]
     bench = Bench(COSTS, control=str(tmp_path), policy=InlinePolicy("balanced", hg.average("90 s")))
-    GuardMemory(tmp_path, "g", bench.task.policy).note_warm("q", "run")
-    bench.run(bench.batch(["cheap"] * 500, 0.1), place=place[0])
+    GuardMemory(tmp_path, "g", bench.terms.policy).note_warm("q", "run")
+    bench.run(bench.batch(["cheap"] * 500, 0.1), task=tasks[0])
     for number, target in enumerate([hg.average("1 s"), hg.sliding("1 s"), hg.absolute("1 s")], 1):
         policy = InlinePolicy("balanced", target)
-        bench.task = GuardTask(**{**bench.task.__dict__, "policy": policy})
+        bench.terms = GuardTerms(**{**bench.terms.__dict__, "policy": policy})
         bench.clock.sleep(1.0)
-        rows = bench.run(bench.batch(["cheap"] * 50, 0.001), place=place[number])
+        rows = bench.run(bench.batch(["cheap"] * 50, 0.001), task=tasks[number])
         assert counts(rows) == {"kept": 50}
 
 
@@ -223,7 +224,7 @@ def test_a_policy_changed_in_one_process_begins_anew(policy: Any) -> None:
     bench.run(bench.batch(["cheap"] * 20, 0.001))
     target = hg.sliding("1 s") if policy == "sliding" else hg.average("1 s")
     changed = InlinePolicy("balanced" if policy == "sliding" else policy, target)
-    bench.task = GuardTask(**{**bench.task.__dict__, "policy": changed})
+    bench.terms = GuardTerms(**{**bench.terms.__dict__, "policy": changed})
     assert counts(bench.run(bench.batch(["cheap"] * 20, 0.001)))["kept"] >= 10
 
 
@@ -231,7 +232,7 @@ def test_a_batch_frames_rows_wait_from_their_arrival_every_time() -> None:
     bench = Bench(COSTS, streaming=False)
     for _ in range(4):
         rows = bench.run(
-            bench.batch(["cheap"] * 20, 0.001, until=START - 3600), place=Place("b", 0, 0, None)
+            bench.batch(["cheap"] * 20, 0.001, until=START - 3600), task=TaskId("b", 0, 0, None)
         )
         assert counts(rows) == {"latency": 20}
 
@@ -328,11 +329,11 @@ def chunk_function(bench: Bench, form: str) -> Callable[[Any], Any]:
 @pytest.mark.parametrize("form", ["pandas", "arrow"])
 def test_batch_functions_share_their_time_among_rows_by_what_explains_it(form: str) -> None:
     bench = Bench(COSTS, form=form)
-    bench.task = GuardTask(**{**bench.task.__dict__, "function": chunk_function(bench, form)})
+    bench.terms = GuardTerms(**{**bench.terms.__dict__, "function": chunk_function(bench, form)})
     luck = np.random.default_rng(5)
     for number in range(40):
         keys = ["dear" if luck.random() < 0.1 else "cheap" for _ in range(400)]  # 0.95 ms a row
-        rows = bench.run(bench.batch(keys, 0.0025), place=Place("q", number, 0, "run"))
+        rows = bench.run(bench.batch(keys, 0.0025), task=TaskId("q", number, 0, "run"))
     assert counts(rows) == {"kept": 400}
     assert [r["out"] for r in rows] == [k.upper() for k in keys]
     assert sum(r["_cost_ms"] for r in rows) == pytest.approx(1e3 * sum(COSTS[k] for k in keys), rel=1e-5)
@@ -365,7 +366,7 @@ def test_a_chunk_that_fails_is_tried_row_by_row(form: str, tmp_path: Path) -> No
 
 def test_a_batch_function_that_returns_other_rows_is_told() -> None:
     bench = Bench({}, function=lambda frame: frame[["k"]].rename(columns={"k": "out"}).head(1))
-    bench.task = GuardTask(**{**bench.task.__dict__, "form": "pandas"})
+    bench.terms = GuardTerms(**{**bench.terms.__dict__, "form": "pandas"})
     with pytest.raises(hg.GuardedFunctionError, match="given 2 rows and returned 1"):
         bench.run(bench.batch(["a", "b"], 0.01))
 
@@ -373,7 +374,7 @@ def test_a_batch_function_that_returns_other_rows_is_told() -> None:
 def test_what_one_worker_learned_another_knows(tmp_path: Path) -> None:
     policy = InlinePolicy("balanced", hg.average("1 second"))
     bench = Bench(COSTS, control=str(tmp_path), policy=policy)
-    bench.run(bench.batch(["dear", "cheap"] * 20, 0.01), place=Place("q", 0, 0, "run"))
+    bench.run(bench.batch(["dear", "cheap"] * 20, 0.01), task=TaskId("q", 0, 0, "run"))
     memory = GuardMemory(tmp_path, "g", policy)
     from headgate.sketches.keys import stable_key
 
@@ -394,7 +395,7 @@ def test_a_damaged_memory_is_learned_again(tmp_path: Path, junk: str) -> None:
     (folder / "queries" / "q" / "queues").mkdir(parents=True)
     (folder / "costs.json").write_text(junk)
     (folder / "queries" / "q" / "queues" / "0.json").write_text(junk)
-    rows = bench.run(bench.batch(["dear", "cheap"], 0.01), place=Place("q", 0, 0, "run"))
+    rows = bench.run(bench.batch(["dear", "cheap"], 0.01), task=TaskId("q", 0, 0, "run"))
     assert counts(rows) == {"kept": 2}
 
 

@@ -246,7 +246,7 @@ def test_windows_leave_the_state(file_stream, run_all, control: Path) -> None:
     found = _pairs(run_all(joined))
     assert found == _brute(*streams.rows, _overlap(1), (60.0, 60.0))
     blocks = [r.found.measures["blocks"] for r in records(control, "join")]
-    # Two minutes of two streams in windows of 3 s, at two places of which one side is at both.
+    # Two minutes of two streams in windows of 3 s, at two shards of which one side is at both.
     assert blocks[-1] <= 1.2 * max(blocks[2:5])
 
 

@@ -41,8 +41,8 @@ def test_a_record_adds_up_and_says_how_complete_the_result_is(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("way", ["open", "closed"])
-def test_places_that_lost_their_plan_are_in_the_record(tmp_path: Path, way: str) -> None:
-    record = _run(tmp_path, on_failure=way).handle(_report(0, 1000, 1000, astray=1.0))
+def test_tasks_without_their_plan_are_in_the_record(tmp_path: Path, way: str) -> None:
+    record = _run(tmp_path, on_failure=way).handle(_report(0, 1000, 1000, tasks_without_plan=1.0))
     assert record is not None
     assert record.origin == f"fail-{way}"
 

@@ -1,6 +1,8 @@
-"""A place of a join, batch by batch, without Spark: every pair once, whatever the batches and blocks."""
+"""A shard of a join, batch by batch, without Spark: every pair once, whatever the batches and blocks."""
 
 from __future__ import annotations
+
+import struct
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +15,16 @@ from headgate.core.plan_parts import WorkLimit
 from headgate.errors import BadArgument, GuardedFunctionError, SnapshotError
 from headgate.joins.conditions import overlap, predicate
 from headgate.spark.join.block import Block, Summary
-from headgate.spark.join.operator import _StateStore
-from headgate.spark.join.pack import HASH, KEY, TIME, Grid, packed, place_keys, unpacked
+from headgate.spark.join.pack import HASH, KEY, TIME, Grid, packed, shard_keys, unpacked
 from headgate.spark.join.state import Stored
+from headgate.spark.join.state_store import StateStore
 from headgate.spark.join.tally import Done
+from headgate.spark.join.terms import JoinTerms, WorkConfig
 from headgate.spark.join.work import NO_WATERMARK, JoinWork
+
+
+def _work(*args, **more) -> JoinWork:
+    return JoinWork(JoinTerms(*args, **more))
 
 
 class Memory:
@@ -32,7 +39,7 @@ class Memory:
     def block(self, stored: Stored) -> Block:
         self.read.append(stored.number)
         return Block(
-            stored.side, stored.bucket, unpacked(self.payloads[stored.number]), self.work.condition
+            stored.side, stored.bucket, unpacked(self.payloads[stored.number]), self.work.terms.condition
         )
 
     def summary(self, stored: Stored) -> Summary:
@@ -85,7 +92,7 @@ BATCHES = st.lists(st.tuples(st.lists(ROW, max_size=12), st.lists(ROW, max_size=
 @settings(max_examples=60, deadline=None)
 @given(BATCHES, st.integers(1, 60), st.integers(1, 60), st.integers(1, 80), st.integers(1, 2))
 def test_all_pairs_once_in_any_order_of_arrival(batches, before, after, basic, k):
-    work = JoinWork(overlap("items", at_least=k), (before, after), basic, seed=1)
+    work = _work(overlap("items", at_least=k), (before, after), basic, seed=1)
     memory = Memory(work)
     found, rows = [], ([], [])
     for number, sides in enumerate(batches):
@@ -115,9 +122,9 @@ def _stream(rng: np.random.Generator, n: int, since: int, until: int, hot: int) 
     return found
 
 
-def _play(plan: Plan, seed: int, condition=None, batches: int = 8) -> tuple[list, list[Done]]:
+def _play(plan: Plan, seed: int, condition=None, batches: int = 8, **more) -> tuple[list, list[Done]]:
     """A stream with drift; the right one is late by three batches."""
-    work = JoinWork(condition or overlap("items", at_least=2), (8000, 8000), 500, seed=seed)
+    work = _work(condition or overlap("items", at_least=2), (8000, 8000), 500, seed=seed, **more)
     memory = Memory(work)
     rng = np.random.default_rng(7)
     found, dones = [], []
@@ -177,7 +184,7 @@ def test_a_predicate_is_learnt():
 
 
 def test_blocks_that_are_not_chosen_are_not_read():
-    work = JoinWork(overlap("items", at_least=3), (10**6, 10**6), 1000, seed=1)
+    work = _work(overlap("items", at_least=3), (10**6, 10**6), 1000, seed=1)
     memory = Memory(work)
     hot = [(i, 10 + i, [1, 2, 3]) for i in range(300)]
     cold = [(i, 500_000 + i, [50, 51, 52]) for i in range(300)]
@@ -190,7 +197,7 @@ def test_blocks_that_are_not_chosen_are_not_read():
 
 
 def test_late_rows_are_counted_and_old_blocks_forgotten():
-    work = JoinWork(overlap("items", at_least=1), (100, 50), 10, seed=1)
+    work = _work(overlap("items", at_least=1), (100, 50), 10, seed=1)
     memory = Memory(work)
     memory.batch([(0, _payload([(1, 0, [1])])), (1, _payload([(2, 0, [2])]))])
     # A row is late if it is behind the watermark of the batch before.
@@ -204,27 +211,27 @@ def test_late_rows_are_counted_and_old_blocks_forgotten():
 
 
 def test_an_empty_batch_costs_nothing():
-    memory = Memory(JoinWork(overlap("items", at_least=1), (100, 100), 10, seed=1))
+    memory = Memory(_work(overlap("items", at_least=1), (100, 100), 10, seed=1))
     done = memory.batch([])
     assert (done.wanted, done.made, done.pairs) == (0.0, 0.0, [])
 
 
-@pytest.mark.parametrize("places", [1, 2, 3, 4, 6, 7])
+@pytest.mark.parametrize("shards", [1, 2, 3, 4, 6, 7])
 @pytest.mark.parametrize("by_key", [False, True])
-def test_every_pair_meets_in_one_place(places, by_key):
-    grid = Grid.of(places, by_key)
-    assert grid.places == places
+def test_every_pair_meets_in_one_shard(shards, by_key):
+    grid = Grid.of(shards, by_key)
+    assert grid.shards == shards
     for left in range(grid.choices(0)):
         for right in range(grid.choices(1)):
             if by_key and left != right:
                 continue
-            both = set(grid.places_of(0, left)) & set(grid.places_of(1, right))
+            both = set(grid.shards_of(0, left)) & set(grid.shards_of(1, right))
             assert len(both) == 1
-            assert all(0 <= place < places for place in both)
+            assert all(0 <= shard < shards for shard in both)
 
 
 def test_a_sample_that_found_nothing_proves_nothing():
-    work = JoinWork(overlap("items", at_least=4), (10**6, 10**6), 1000, seed=1)
+    work = _work(overlap("items", at_least=4), (10**6, 10**6), 1000, seed=1)
     memory = Memory(work)
     memory.batch([(1, _payload([(i, i, [1, 2, 3]) for i in range(300)]))])
     done = memory.batch([(0, _payload([(i, 400 + i, [1, 2, 9]) for i in range(300)]))],
@@ -235,7 +242,7 @@ def test_a_sample_that_found_nothing_proves_nothing():
 
 def test_a_predicate_that_raises_says_what_it_was_given():
     broken = predicate(lambda a, b: a["nothing"] > 1, "id")
-    memory = Memory(JoinWork(broken, (100, 100), 10, seed=1))
+    memory = Memory(_work(broken, (100, 100), 10, seed=1))
     rows = [(side, _payload([(1, 5, [1])])) for side in (0, 1)]
     with pytest.raises(GuardedFunctionError, match=r"KeyError: 'nothing'.*\['id'\]"):
         memory.batch(rows)
@@ -243,7 +250,7 @@ def test_a_predicate_that_raises_says_what_it_was_given():
 
 def test_a_predicate_that_answers_for_other_pairs_is_refused():
     short = predicate(lambda a, b: [True] * (len(a) + 1), "id")
-    memory = Memory(JoinWork(short, (100, 100), 10, seed=1))
+    memory = Memory(_work(short, (100, 100), 10, seed=1))
     rows = [(side, _payload([(1, 5, [1]), (2, 6, [1])])) for side in (0, 1)]
     with pytest.raises(BadArgument, match="one a pair"):
         memory.batch(rows)
@@ -256,8 +263,8 @@ class RealStore(Memory):
         super().__init__(work)
         self._maps = (_Map(self.payloads), _Map(self.summaries))
 
-    def _store(self) -> _StateStore:
-        return _StateStore(self.work, *self._maps, self.index)
+    def _store(self) -> StateStore:
+        return StateStore(self.work.terms.condition, *self._maps, self.index)
 
     def block(self, stored: Stored) -> Block:
         return self._store().block(stored)
@@ -288,7 +295,7 @@ class _Map:
 
 def test_both_sides_may_have_the_same_rows():
     """A stream joined with itself: blocks of equal content are still of different sides."""
-    work = JoinWork(overlap("items", at_least=1), (1000, 1000), 10, seed=1)
+    work = _work(overlap("items", at_least=1), (1000, 1000), 10, seed=1)
     memory = RealStore(work)
     found, rows = [], []
     for number in range(4):
@@ -306,7 +313,7 @@ def test_a_batch_that_is_split_otherwise_makes_the_same_comparisons():
     ]
     found = []
     for parts in (1, 3):
-        memory = Memory(JoinWork(overlap("items", at_least=2), (100, 100), 10, seed=1))
+        memory = Memory(_work(overlap("items", at_least=2), (100, 100), 10, seed=1))
         order = rng.permutation(len(rows))
         chunks = [[rows[i] for i in part] for part in np.array_split(order, parts)]
         arrived = [(side, _payload(chunk)) for side in (0, 1) for chunk in chunks]
@@ -316,11 +323,11 @@ def test_a_batch_that_is_split_otherwise_makes_the_same_comparisons():
 
 
 def test_the_state_of_another_join_is_refused():
-    one = JoinWork(overlap("items", at_least=1), (100, 100), 10, seed=1, places=2)
+    one = _work(overlap("items", at_least=1), (100, 100), 10, seed=1, shards=2)
     for other in (
-        JoinWork(overlap("items", at_least=1), (100, 100), 10, seed=1, places=4),
-        JoinWork(overlap("items", at_least=1), (100, 200), 10, seed=1, places=2),
-        JoinWork(overlap("items", at_least=1), (100, 100), 20, seed=1, places=2),
+        _work(overlap("items", at_least=1), (100, 100), 10, seed=1, shards=4),
+        _work(overlap("items", at_least=1), (100, 200), 10, seed=1, shards=2),
+        _work(overlap("items", at_least=1), (100, 100), 20, seed=1, shards=2),
     ):
         with pytest.raises(SnapshotError, match="another join"):
             other.restored(one.fresh().to_bytes())
@@ -328,20 +335,20 @@ def test_the_state_of_another_join_is_refused():
 
 def test_a_predicate_that_knows_not_is_no_match():
     unsure = predicate(lambda a, b: [None, float("nan"), True][: len(a)] * (len(a) // 3), "id")
-    memory = Memory(JoinWork(unsure, (100, 100), 10, seed=1))
+    memory = Memory(_work(unsure, (100, 100), 10, seed=1))
     done = memory.batch([(0, _payload([(1, 5, [1])])), (1, _payload([(i, 5, [1]) for i in range(3)]))])
     assert done.total("found") == 1
 
 
-def test_many_scores_are_shared_by_neighbouring_blocks(monkeypatch):
+def test_many_scores_are_shared_by_neighbouring_blocks():
     full, whole = _play(KEEP_ALL, 1)
-    monkeypatch.setattr("headgate.spark.join.work._SCORES", 2000)
-    found, dones = _play(Plan(1.0, work=WorkLimit(100_000.0)), 1)
+    few = WorkConfig(scores=2000)
+    found, dones = _play(Plan(1.0, work=WorkLimit(100_000.0)), 1, config=few)
     made, wanted = sum(d.made for d in dones), sum(d.wanted for d in whole)
     assert set(found) < set(full)
     assert len(found) / len(full) > 1.2 * made / wanted
-    plays = [_play(Plan(1.0, work=WorkLimit(60_000.0)), seed) for seed in range(12)]
-    estimates = [len(f) + sum(d.total("missed") for d in ds) for f, ds in plays]
+    played = [_play(Plan(1.0, work=WorkLimit(60_000.0)), seed, config=few) for seed in range(12)]
+    estimates = [len(f) + sum(d.total("missed") for d in ds) for f, ds in played]
     assert np.mean(estimates) == pytest.approx(len(full), rel=0.1)
 
 
@@ -353,11 +360,41 @@ def test_a_window_that_was_not_looked_at_does_not_claim_to_be_complete():
                 assert window.variance > 0
 
 
-@pytest.mark.parametrize("places", [1, 2, 3, 4, 8])
-def test_places_have_partitions_of_their_own(spark, places):
-    """With as many partitions as places, and with any multiple of them."""
-    keys = place_keys(places)
-    assert 0 in keys, "so that a restart with other places meets a state that is not its own"
+@pytest.mark.parametrize("shards", [1, 2, 3, 4, 8])
+def test_shards_have_partitions_of_their_own(spark, shards):
+    """With as many partitions as shards, and with any multiple of them."""
+    keys = shard_keys(spark, shards)
+    assert 0 in keys, "so that a restart with other shards meets a state that is not its own"
     rows = spark.createDataFrame([(key,) for key in keys], "key int").selectExpr("hash(key) h").collect()
-    for partitions in (places, 3 * places):
-        assert len({row.h % partitions for row in rows}) == places
+    for partitions in (shards, 3 * shards):
+        assert len({row.h % partitions for row in rows}) == shards
+
+
+@pytest.mark.parametrize(
+    ("shards", "keys"), [(1, (0,)), (2, (2, 0)), (3, (0, 1, 11)), (8, (12, 6, 5, 1, 25, 15, 2, 0))]
+)
+def test_shards_have_the_keys_that_the_first_version_gave_them(spark, shards, keys):
+    """Version 0.1.0 computed Spark's hash by itself; a checkpoint of its time has its keys."""
+    assert shard_keys(spark, shards) == keys
+
+
+def test_the_state_of_the_first_version_is_read():
+    """An index as 0.1.0 wrote it, with one block and some matches at lag 3."""
+    head = (
+        b'{"v":1,"layout":"overlap, within 0.0001 s and 0.0001 s, basic window 1e-05 s, 2 places, '
+        b'1 row types","watermark":60,"next":8,"paid":[5.0,100.0],'
+        b'"blocks":[[7,1,3,20,30,39,"abc",512]]}'
+    )
+    lags = 2 * 11 + 1
+    comparisons = np.zeros((2, lags, 1))
+    matches = np.zeros((2, lags, 1))
+    comparisons[0, 3, 0], matches[0, 3, 0] = 100.0, 5.0
+    stats = struct.pack("<4sB3xII", b"HGCS", 1, lags, 1)
+    stats += comparisons.astype("<f8").tobytes() + matches.astype("<f8").tobytes()
+    value = len(head).to_bytes(4, "little") + head + stats
+    work = _work(overlap("items", at_least=1), (100, 100), 10, seed=1, shards=2)
+    index = work.restored(value)
+    assert index.blocks == [Stored(7, 1, 3, 20, (30, 39), "abc", 512)]
+    assert (index.watermark_us, index.next_number, index.pay_off) == (60, 8, 0.05)
+    assert index.stats.matches[0, 3, 0] == 5.0
+    assert index.to_bytes() == value, "and written again byte for byte"

@@ -36,9 +36,9 @@ def run(*, quick: bool) -> dict[str, Any]:
             for load in loads:
                 for how in (COMPLETE, DROP, SELECTIVE):
                     progress.update(task, description=f"{load:g} times capacity, {how}")
-                    place = folder / f"{load:g}-{how.replace(' ', '-')}"
+                    here = folder / f"{load:g}-{how.replace(' ', '-')}"
                     rate = max(1, round(math.sqrt(load) * capacity))
-                    found = measured(spark, setting, rate, how, seconds, place)
+                    found = measured(spark, setting, rate, how, seconds, here)
                     rows.append({"load": load, **found})
                     progress.advance(task)
     finally:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 
 from headgate_lab.figures.figure import Claim, Samples
-from headgate_lab.figures.join.points import Place, PlaceRun, lines, over_places
+from headgate_lab.figures.join.points import Point, PointRun, lines, over_points
 from headgate_lab.figures.join.policies import (
     CELLS,
     IMPROVEMENT_AXIS,
@@ -42,9 +42,9 @@ def _suffix(window: float) -> str:
     return "" if window == 20.0 else f", w = {window:g} s"
 
 
-def _place(skew: float, window: float) -> Place:
+def _point(skew: float, window: float) -> Point:
     ours = (Cells(), Content()) if window == 20.0 else ()
-    return Place(
+    return Point(
         skew,
         Workload(
             rates=RATES[:-1],
@@ -59,11 +59,11 @@ def _place(skew: float, window: float) -> Place:
     )
 
 
-def sweep(runs: int | None, quick: bool) -> Sweep[PlaceRun]:
+def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
     """Every skew with every window."""
     skews = _QUICK if quick else _SKEWS
-    places = [_place(skew, window) for skew in skews for window in _WINDOWS]
-    return over_places(_CAPTION, places, (runs, quick, 1, 4), lambda samples: _claims(samples, skews))
+    points = [_point(skew, window) for skew in skews for window in _WINDOWS]
+    return over_points(_CAPTION, points, (runs, quick, 1, 4), lambda samples: _claims(samples, skews))
 
 
 def _claims(samples: Samples, skews: tuple[float, ...]) -> tuple[Claim, ...]:

@@ -8,7 +8,7 @@ where it looks.
 from __future__ import annotations
 
 from headgate_lab.figures.figure import Claim, Samples
-from headgate_lab.figures.join.points import Place, PlaceRun, lines, over_places
+from headgate_lab.figures.join.points import Point, PointRun, lines, over_points
 from headgate_lab.figures.join.policies import (
     BOUND,
     CELLS,
@@ -46,17 +46,17 @@ _CAPTION = Caption(
 )
 
 
-def sweep(runs: int | None, quick: bool) -> Sweep[PlaceRun]:
+def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
     """Every skew."""
     skews = _QUICK if quick else _SKEWS
     shown = lines(
         RandomDrop(), RateAdaptive(), TimeCorrelated(), Directed(), Cells(), Content(), bounded=True
     )
-    places = [
-        Place(skew, Workload(rates=RATES[:-1], skew=skew), JoinSetup(sharing(4)), shown)
+    points = [
+        Point(skew, Workload(rates=RATES[:-1], skew=skew), JoinSetup(sharing(4)), shown)
         for skew in skews
     ]
-    return over_places(_CAPTION, places, (runs, quick, 2, 8), _claims)
+    return over_points(_CAPTION, points, (runs, quick, 2, 8), _claims)
 
 
 def _claims(samples: Samples) -> tuple[Claim, ...]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from headgate_lab.figures.figure import Claim, Samples
-from headgate_lab.figures.join.points import Place, PlaceRun, lines, over_places
+from headgate_lab.figures.join.points import Point, PointRun, lines, over_points
 from headgate_lab.figures.join.policies import (
     CELLS,
     COMPARISONS,
@@ -47,10 +47,10 @@ def _x(size: float) -> float | str:
     return NONE if math.isinf(size) else size
 
 
-def _plain(size: float, skew: float, until: float) -> Place:
+def _plain(size: float, skew: float, until: float) -> Point:
     suffix = "" if skew == 0.8 else f", kappa {skew:g}"
     ours = (Cells(), Content()) if 0.2 <= size <= 5.0 else ()
-    return Place(
+    return Point(
         _x(size),
         Workload(rates=((until, 500.0),), skew=skew),
         JoinSetup(sharing(3), basic_s=size, capacity=COMPARISONS),
@@ -59,8 +59,8 @@ def _plain(size: float, skew: float, until: float) -> Place:
     )
 
 
-def _with_index(size: float, by_time: bool) -> Place:
-    return Place(
+def _with_index(size: float, by_time: bool) -> Point:
+    return Point(
         _x(size),
         Workload(rates=((300.0, 500.0),), skew=0.8, cycle_s=400.0, shift_s=250.0),
         JoinSetup(
@@ -76,19 +76,19 @@ def _with_index(size: float, by_time: bool) -> Place:
     )
 
 
-def sweep(runs: int | None, quick: bool) -> Sweep[PlaceRun]:
+def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
     """Size after size, without an index and, unless quick, with both."""
     sizes = _QUICK if quick else sorted({*_SIZES, *_INDEXED})
     until = 120.0 if quick else 240.0
-    places: list[Place] = []
+    points: list[Point] = []
     for size in sizes:
         if size in _SIZES:
-            places += [_plain(size, skew, until) for skew in (0.8, 0.6)]
+            points += [_plain(size, skew, until) for skew in (0.8, 0.6)]
         if size in _INDEXED and not quick:
-            places.append(_with_index(size, by_time=True))
+            points.append(_with_index(size, by_time=True))
             if size in _SORTED_BY_ID:
-                places.append(_with_index(size, by_time=False))
-    return over_places(_CAPTION, places, (runs, quick, 1, 1), lambda samples: _claims(samples, quick))
+                points.append(_with_index(size, by_time=False))
+    return over_points(_CAPTION, points, (runs, quick, 1, 1), lambda samples: _claims(samples, quick))
 
 
 def _claims(samples: Samples, quick: bool) -> tuple[Claim, ...]:

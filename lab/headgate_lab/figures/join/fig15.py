@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from headgate.joins.conditions import equal
 from headgate_lab.figures.figure import Claim, Samples
-from headgate_lab.figures.join.points import Place, PlaceRun, lines, over_places
+from headgate_lab.figures.join.points import Point, PointRun, lines, over_points
 from headgate_lab.figures.join.policies import (
     CELLS,
     CONTENT,
@@ -44,9 +44,9 @@ _CAPTION = Caption(
 )
 
 
-def _nested(rate: float, skew: float, until: float) -> Place:
+def _nested(rate: float, skew: float, until: float) -> Point:
     suffix, ours = ("", (Cells(), Content())) if skew == 0.8 else (f", kappa {skew:g}", ())
-    return Place(
+    return Point(
         rate,
         Workload(rates=((until, rate),), skew=skew),
         JoinSetup(sharing(3)),
@@ -54,10 +54,10 @@ def _nested(rate: float, skew: float, until: float) -> Place:
     )
 
 
-def _equality(rate: float, skew: float, until: float, hashed: bool = False) -> Place:
+def _equality(rate: float, skew: float, until: float, hashed: bool = False) -> Point:
     window = _LONG if hashed else 20.0
     suffix = (HASHED if hashed else EQUALITY) + ("" if skew == 0.8 else f", kappa {skew:g}")
-    return Place(
+    return Point(
         rate,
         Workload(
             rates=((until, rate),),
@@ -79,8 +79,8 @@ def _equality(rate: float, skew: float, until: float, hashed: bool = False) -> P
     )
 
 
-def _indexed(rate: float) -> Place:
-    return Place(
+def _indexed(rate: float) -> Point:
+    return Point(
         rate,
         Workload(rates=((_INDEXED_S[1], rate),), skew=0.8, cycle_s=2 * _LONG, shift_s=1.25 * _LONG),
         JoinSetup(sharing(3), windows_s=(_LONG, _LONG), capacity=POSTINGS, index="time"),
@@ -89,16 +89,16 @@ def _indexed(rate: float) -> Place:
     )
 
 
-def sweep(runs: int | None, quick: bool) -> Sweep[PlaceRun]:
+def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
     """Rate after rate; with an index unless quick."""
     rates, until = (_QUICK, 120.0) if quick else (_RATES, 240.0)
-    places: list[Place] = []
+    points: list[Point] = []
     for rate in rates:
         for skew in (0.8, 0.6):
-            places += [_nested(rate, skew, until), _equality(rate, skew, until)]
+            points += [_nested(rate, skew, until), _equality(rate, skew, until)]
         if not quick:
-            places += [_indexed(rate), _equality(rate, 0.8, _INDEXED_S[1], hashed=True)]
-    return over_places(_CAPTION, places, (runs, quick, 1, 1), lambda samples: _claims(samples, quick))
+            points += [_indexed(rate), _equality(rate, 0.8, _INDEXED_S[1], hashed=True)]
+    return over_points(_CAPTION, points, (runs, quick, 1, 1), lambda samples: _claims(samples, quick))
 
 
 def _claims(samples: Samples, quick: bool) -> tuple[Claim, ...]:

@@ -8,7 +8,7 @@ where f is flatter and the type of a tuple says more than its place.
 from __future__ import annotations
 
 from headgate_lab.figures.figure import Claim, Samples
-from headgate_lab.figures.join.points import PlaceRun, over_places
+from headgate_lab.figures.join.points import PointRun, over_points
 from headgate_lab.figures.join.policies import (
     BOUND,
     CELLS,
@@ -19,7 +19,7 @@ from headgate_lab.figures.join.policies import (
     VALUE_AXIS,
     gain,
 )
-from headgate_lab.figures.join.utility import DECAYED, places
+from headgate_lab.figures.join.utility import DECAYED, points
 from headgate_lab.figures.sweep import Caption, Sweep
 
 __all__ = ["sweep"]
@@ -38,16 +38,16 @@ _CAPTION = Caption(
 )
 
 
-def sweep(runs: int | None, quick: bool) -> Sweep[PlaceRun]:
+def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
     """Every skew with every model of frequencies."""
     skews, until = (_QUICK, 100.0) if quick else (_SKEWS, 180.0)
     found = [
-        place
+        point
         for k in skews
         for suffix, (power, skew) in _MODELS.items()
-        for place in places(k, (1.0, 2.0**-k, 3.0**-k), power, suffix, until, True, skew)
+        for point in points(k, (1.0, 2.0**-k, 3.0**-k), power, suffix, until, True, skew)
     ]
-    return over_places(_CAPTION, found, (runs, quick, 1, 4), _claims)
+    return over_points(_CAPTION, found, (runs, quick, 1, 4), _claims)
 
 
 def _claims(samples: Samples) -> tuple[Claim, ...]:

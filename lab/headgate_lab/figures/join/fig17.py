@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from headgate_lab.figures.figure import Claim, Samples
-from headgate_lab.figures.join.points import PlaceRun, over_places
+from headgate_lab.figures.join.points import PointRun, over_points
 from headgate_lab.figures.join.policies import (
     CELLS,
     DIRECTION,
@@ -20,7 +20,7 @@ from headgate_lab.figures.join.policies import (
     VALUE_AXIS,
     gain,
 )
-from headgate_lab.figures.join.utility import DECAYED, places
+from headgate_lab.figures.join.utility import DECAYED, points
 from headgate_lab.figures.sweep import Caption, Sweep
 
 __all__ = ["sweep", "utilities"]
@@ -37,7 +37,7 @@ _CAPTION = Caption(
 
 
 def utilities(types: int, factor: float) -> tuple[float, ...]:
-    """Worths that fall by Zipf's law from 1 to 1 / factor.
+    """Utilities that fall by Zipf's law from 1 to 1 / factor.
 
     >>> [round(worth, 3) for worth in utilities(3, 10.0)]
     [1.0, 0.234, 0.1]
@@ -46,16 +46,16 @@ def utilities(types: int, factor: float) -> tuple[float, ...]:
     return tuple(rank**-power for rank in range(1, types + 1))
 
 
-def sweep(runs: int | None, quick: bool) -> Sweep[PlaceRun]:
+def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
     """Every number of types with both factors."""
     types, until = (_QUICK, 100.0) if quick else (_TYPES, 180.0)
     found = [
-        place
+        point
         for count in types
         for suffix, factor in _FACTORS.items()
-        for place in places(count, utilities(count, factor), -1.0, suffix, until, published=False)
+        for point in points(count, utilities(count, factor), -1.0, suffix, until, published=False)
     ]
-    return over_places(_CAPTION, found, (runs, quick, 1, 3), lambda samples: _claims(samples, types))
+    return over_points(_CAPTION, found, (runs, quick, 1, 3), lambda samples: _claims(samples, types))
 
 
 def _claims(samples: Samples, types: tuple[int, ...]) -> tuple[Claim, ...]:

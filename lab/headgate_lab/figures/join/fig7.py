@@ -12,7 +12,7 @@ of the CPU.
 from __future__ import annotations
 
 from headgate_lab.figures.figure import Claim, Samples
-from headgate_lab.figures.join.points import Place, PlaceRun, lines, over_places
+from headgate_lab.figures.join.points import Point, PointRun, lines, over_points
 from headgate_lab.figures.join.policies import (
     COMPARISONS,
     DROPPED,
@@ -41,8 +41,8 @@ def _name(rate: float, indexed: bool) -> str:
     return f"{RANDOM}, {'index, ' if indexed else ''}{rate:g}/s"
 
 
-def _place(window: float, rate: float, indexed: bool, slower: float = 1.0) -> Place:
-    return Place(
+def _point(window: float, rate: float, indexed: bool, slower: float = 1.0) -> Point:
+    return Point(
         window,
         Workload(
             rates=((2.0 * window + _COUNTED_S, rate / slower),),
@@ -61,18 +61,18 @@ def _place(window: float, rate: float, indexed: bool, slower: float = 1.0) -> Pl
     )
 
 
-def sweep(runs: int | None, quick: bool) -> Sweep[PlaceRun]:
+def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
     """All of it; two windows pass, for what came before the CPU was full must leave, and 40 s count."""
     windows, indexed = (_QUICK, _INDEXED_QUICK) if quick else (_WINDOWS, _INDEXED)
-    places = [
-        _place(window, rate, index, _SLOWER if index else 1.0)
+    points = [
+        _point(window, rate, index, _SLOWER if index else 1.0)
         for window in sorted({*windows, *indexed})
         for index, shown in ((False, windows), (True, indexed))
         for rate in _RATES
         if window in shown
     ]
-    return over_places(
-        _CAPTION, places, (runs, quick, 1, 2), lambda samples: _claims(samples, indexed[-1])
+    return over_points(
+        _CAPTION, points, (runs, quick, 1, 2), lambda samples: _claims(samples, indexed[-1])
     )
 
 

@@ -1,7 +1,7 @@
-"""Join rules at places along an axis, each run on a stream of its own that all lines of a place share.
+"""Join rules at points along an axis, each run on a stream of its own that all lines of a point share.
 
 A line is a rule and its name; the rule None is the bound, which knows the match density and needs no
-run. The first line of a place is the one that the others' improvement is measured against. The first
+run. The first line of a point is the one that the others' improvement is measured against. The first
 seconds are not counted: windows fill and the rules learn.
 """
 
@@ -19,7 +19,7 @@ from headgate_lab.sim.join.bound import Bound, bound
 from headgate_lab.sim.join.cpu import JoinSetup, run
 from headgate_lab.sim.join.stream import Workload, stream
 
-__all__ = ["Line", "Place", "PlaceRun", "best_of", "lines", "over_places", "run_place"]
+__all__ = ["Line", "Point", "PointRun", "best_of", "lines", "over_points", "run_point"]
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Place:
-    """One place on the x axis: streams, machine, and who is compared."""
+class Point:
+    """One point on the x axis: streams, machine, and who is compared."""
 
     x: float | str
     workload: Workload
@@ -45,10 +45,10 @@ class Place:
 
 
 @dataclass(frozen=True)
-class PlaceRun:
-    """One run at one place: an item of the work."""
+class PointRun:
+    """One run at one point: an item of the work."""
 
-    place: Place
+    point: Point
     seed: int
 
 
@@ -58,16 +58,16 @@ def lines(*rules: Rule, suffix: str = "", bounded: bool = False) -> tuple[Line, 
     return (*found, Line(BOUND + suffix, None)) if bounded else tuple(found)
 
 
-def over_places(
+def over_points(
     caption: Caption,
-    places: Iterable[Place],
+    points: Iterable[Point],
     count: tuple[int | None, bool, int, int],
     claims: Callable[[Samples], tuple[Claim, ...]],
-) -> Sweep[PlaceRun]:
-    """Place after place, each with all its runs; `count` is what `how_many` takes."""
+) -> Sweep[PointRun]:
+    """Point after point, each with all its runs; `count` is what `how_many` takes."""
     runs = how_many(*count)
-    items: Sequence[PlaceRun] = [PlaceRun(place, seed) for place in places for seed in range(runs)]
-    return Sweep(caption, runs, items, run_place, claims)
+    items: Sequence[PointRun] = [PointRun(point, seed) for point in points for seed in range(runs)]
+    return Sweep(caption, runs, items, run_point, claims)
 
 
 @lru_cache(maxsize=16)
@@ -76,28 +76,28 @@ def best_of(workload: Workload, setup: JoinSetup) -> Bound:
     return bound(workload, setup)
 
 
-def run_place(item: PlaceRun) -> list[Sample]:
+def run_point(item: PointRun) -> list[Sample]:
     """Every line on the stream of one run."""
-    place, found = item.place, list[Sample]()
-    arrivals, stop = stream(place.workload, item.seed), place.workload.seconds
-    wanted = VALUE if VALUE in place.metrics else OUTPUT
+    point, found = item.point, list[Sample]()
+    arrivals, stop = stream(point.workload, item.seed), point.workload.seconds
+    wanted = VALUE if VALUE in point.metrics else OUTPUT
     base: float | None = None
-    for line in place.lines:
+    for line in point.lines:
         if line.rule is None:
-            best = best_of(place.workload, place.setup)
+            best = best_of(point.workload, point.setup)
             values = {
-                OUTPUT: best.output_rate(place.warm_s, stop),
-                VALUE: best.utility_rate(place.warm_s, stop),
+                OUTPUT: best.output_rate(point.warm_s, stop),
+                VALUE: best.utility_rate(point.warm_s, stop),
             }
         else:
-            result = run(arrivals, place.setup, line.rule, seed=item.seed)
-            values = metrics(result, place.warm_s, stop)
+            result = run(arrivals, point.setup, line.rule, seed=item.seed)
+            values = metrics(result, point.warm_s, stop)
             if wanted == VALUE:
-                values[VALUE] = result.utility_rate(place.warm_s, stop)
-        kept = {name: value for name, value in values.items() if name in place.metrics}
+                values[VALUE] = result.utility_rate(point.warm_s, stop)
+        kept = {name: value for name, value in values.items() if name in point.metrics}
         if base is None:
             base = values[wanted]
         elif base > 0:
             kept[IMPROVEMENT] = values[wanted] / base - 1.0
-        found.append((place.x, line.name, kept))
+        found.append((point.x, line.name, kept))
     return found

@@ -65,5 +65,5 @@ def metrics(run: JoinRun, start: float, stop: float) -> dict[str, float]:
 def gain(
     samples: Samples, x: float | str, policy: str, over: str, metric: str = OUTPUT, at: float | str = ""
 ) -> float:
-    """How much more one policy yields than another at a place, from the means over the runs."""
+    """How much more one policy yields than another at a point, from the means over the runs."""
     return samples.mean(x, policy, metric) / samples.mean(at or x, over, metric) - 1.0

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from headgate_lab.figures.join.points import Place, lines
+from headgate_lab.figures.join.points import Point, lines
 from headgate_lab.figures.join.policies import OUTPUT, VALUE, sharing
 from headgate_lab.papers.join.rules import Cells, Directed, UtilityDriven
 from headgate_lab.sim.join.cpu import JoinSetup
 from headgate_lab.sim.join.stream import Workload
 
-__all__ = ["DECAYED", "places", "shares"]
+__all__ = ["DECAYED", "points", "shares"]
 
 #: What is added to the names of rules that keep their counts.
 _DECAY = 0.8
@@ -29,7 +29,7 @@ def shares(utilities: tuple[float, ...], power: float) -> tuple[float, ...]:
     return tuple((weights / weights.sum()).tolist())
 
 
-def places(
+def points(
     x: float,
     utilities: tuple[float, ...],
     power: float,
@@ -37,13 +37,13 @@ def places(
     until_s: float,
     published: bool,
     skew: float = 0.8,
-) -> list[Place]:
-    """One place for each way of counting, so that each is compared with its own Algorithm 4."""
+) -> list[Point]:
+    """One point for each way of counting, so that each is compared with its own Algorithm 4."""
     workload = Workload(rates=((until_s, 500.0),), skew=skew, types=shares(utilities, power))
     setup = JoinSetup(sharing(3), utilities=utilities)
     kept = (Directed(decay=_DECAY), UtilityDriven(decay=_DECAY))
     found = [
-        Place(
+        Point(
             x,
             workload,
             setup,
@@ -56,5 +56,5 @@ def places(
     ]
     if published:
         plain = lines(Directed(), UtilityDriven(), suffix=suffix)
-        found.append(Place(x, workload, setup, plain, metrics=(VALUE, OUTPUT)))
+        found.append(Point(x, workload, setup, plain, metrics=(VALUE, OUTPUT)))
     return found

@@ -61,8 +61,8 @@ def _claims(samples: Samples, length: int) -> tuple[Claim, ...]:
     def of(phase: str, policy: str, metric: str = COMPLETION, last: int = 2) -> float:
         """The mean over the last windows of a phase in which anything was kept; 0 if nothing was."""
         end = ("ABCDEFG".index(phase) + 1) * length
-        places = [float(end - n * (length // _WINDOWS)) for n in range(_WINDOWS)]
-        found = [samples.mean(p, policy, metric) for p in places if samples.has(p, policy, metric)]
+        xs = [float(end - n * (length // _WINDOWS)) for n in range(_WINDOWS)]
+        found = [samples.mean(p, policy, metric) for p in xs if samples.has(p, policy, metric)]
         return float(np.mean(found[:last])) if found else 0.0
 
     las, ours, full = of("B", LAS), of("B", OURS), of("B", FULL)

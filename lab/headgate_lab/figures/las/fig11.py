@@ -112,10 +112,10 @@ def _trace(path: Path, seed: int, seconds: float) -> Trace:
 
 
 def _claims(samples: Samples) -> tuple[Claim, ...]:
-    places = [row.x for row in samples.rows() if row.policy == LAS][_WINDOWS // 3 :]
+    xs = [row.x for row in samples.rows() if row.policy == LAS][_WINDOWS // 3 :]
 
     def mean(policy: str, metric: str) -> float:
-        found = [samples.mean(p, policy, metric) for p in places if samples.has(p, policy, metric)]
+        found = [samples.mean(p, policy, metric) for p in xs if samples.has(p, policy, metric)]
         return float(np.mean(found)) if found else 0.0
 
     near = mean(LAS, COMPLETION) / mean(FULL, COMPLETION)

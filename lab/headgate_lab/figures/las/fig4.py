@@ -36,9 +36,9 @@ _CAPTION = Caption(
 
 def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
     """All of it."""
-    places = _QUICK if quick else _UNDER
-    points = [Point(u, StreamLaw(under=u)) for u in places]
-    loaded = [u for u in places if u >= 0]
+    xs = _QUICK if quick else _UNDER
+    points = [Point(u, StreamLaw(under=u)) for u in xs]
+    loaded = [u for u in xs if u >= 0]
     return over_points(_CAPTION, points, runs, quick, lambda samples: _claims(samples, loaded))
 
 

@@ -28,18 +28,18 @@ _CAPTION = Caption("las_fig5", "LAS against the threshold", "tau (s)", (LATENCY_
 
 def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
     """All of it."""
-    places = _QUICK if quick else _TAUS
-    points = [Point(tau, StreamLaw(), tau) for tau in places]
-    return over_points(_CAPTION, points, runs, quick, lambda samples: _claims(samples, places))
+    xs = _QUICK if quick else _TAUS
+    points = [Point(tau, StreamLaw(), tau) for tau in xs]
+    return over_points(_CAPTION, points, runs, quick, lambda samples: _claims(samples, xs))
 
 
-def _claims(samples: Samples, places: tuple[float, ...]) -> tuple[Claim, ...]:
+def _claims(samples: Samples, xs: tuple[float, ...]) -> tuple[Claim, ...]:
     mean = samples.mean
-    large = [tau for tau in places if tau >= 0.0032]
-    exact = max(abs(mean(tau, FULL, LATENCY) - tau) for tau in places)
+    large = [tau for tau in xs if tau >= 0.0032]
+    exact = max(abs(mean(tau, FULL, LATENCY) - tau) for tau in xs)
     straw = mean(0.0512, STRAW, LATENCY) / mean(0.0512, BASE, LATENCY)
     early = mean(0.0004, STRAW, SHEDDING)
-    better = max(mean(tau, LAS, LATENCY) / mean(tau, BASE, LATENCY) for tau in places)
+    better = max(mean(tau, LAS, LATENCY) / mean(tau, BASE, LATENCY) for tau in xs)
     far = mean(0.0512, LAS, LATENCY) / mean(0.0512, FULL, LATENCY)
     extra = max(mean(tau, LAS, DROPPED) - mean(tau, FULL, DROPPED) for tau in large)
     saved = min(1 - mean(tau, OURS, DROPPED) / mean(tau, FULL, DROPPED) for tau in large)

@@ -32,19 +32,19 @@ _CAPTION = Caption(
 
 def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
     """All of it."""
-    places = _QUICK if quick else _LONGEST
-    points = [Point(longest, StreamLaw(longest_s=longest), longest) for longest in places]
-    return over_points(_CAPTION, points, runs, quick, lambda samples: _claims(samples, places))
+    xs = _QUICK if quick else _LONGEST
+    points = [Point(longest, StreamLaw(longest_s=longest), longest) for longest in xs]
+    return over_points(_CAPTION, points, runs, quick, lambda samples: _claims(samples, xs))
 
 
-def _claims(samples: Samples, places: tuple[float, ...]) -> tuple[Claim, ...]:
+def _claims(samples: Samples, xs: tuple[float, ...]) -> tuple[Claim, ...]:
     mean = samples.mean
-    over = max(mean(w, LAS, LATENCY) / w for w in places)
-    positive = min(min(samples.all(w, LAS, SHEDDING)) for w in places)
-    spread = max(mean(w, LAS, SHEDDING) for w in places) - min(mean(w, LAS, SHEDDING) for w in places)
-    base = min(mean(w, BASE, LATENCY) / w for w in places)
-    full = max(abs(mean(w, FULL, LATENCY) / w - 1) for w in places)
-    ours = max(mean(w, OURS, LATENCY) / w for w in places)
+    over = max(mean(w, LAS, LATENCY) / w for w in xs)
+    positive = min(min(samples.all(w, LAS, SHEDDING)) for w in xs)
+    spread = max(mean(w, LAS, SHEDDING) for w in xs) - min(mean(w, LAS, SHEDDING) for w in xs)
+    base = min(mean(w, BASE, LATENCY) / w for w in xs)
+    full = max(abs(mean(w, FULL, LATENCY) / w - 1) for w in xs)
+    ours = max(mean(w, OURS, LATENCY) / w for w in xs)
     return (
         Claim(
             "LAS stays close to tau, whatever the longest duration (greatest latency over tau)",

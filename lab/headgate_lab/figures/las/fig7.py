@@ -38,14 +38,14 @@ _CAPTION = Caption(
 
 def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
     """All of it."""
-    places = [name for name in _LAWS if not quick or name in _QUICK]
-    points = [Point(name, StreamLaw(zipf=_LAWS[name])) for name in places]
-    return over_points(_CAPTION, points, runs, quick, lambda samples: _claims(samples, places))
+    xs = [name for name in _LAWS if not quick or name in _QUICK]
+    points = [Point(name, StreamLaw(zipf=_LAWS[name])) for name in xs]
+    return over_points(_CAPTION, points, runs, quick, lambda samples: _claims(samples, xs))
 
 
-def _claims(samples: Samples, places: list[str]) -> tuple[Claim, ...]:
+def _claims(samples: Samples, xs: list[str]) -> tuple[Claim, ...]:
     mean = samples.mean
-    bad = min(mean(law, name, LATENCY) for law in places for name in (BASE, STRAW))
+    bad = min(mean(law, name, LATENCY) for law in xs for name in (BASE, STRAW))
     skewed, even = samples.all("zipf-3.0", BASE, LATENCY), samples.all("uniform", BASE, LATENCY)
     span = (max(skewed) / min(skewed)) / (max(even) / min(even))
     gain = mean("uniform", LAS, LATENCY) / mean("zipf-3.0", LAS, LATENCY)

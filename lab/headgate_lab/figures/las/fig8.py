@@ -20,7 +20,7 @@ from headgate_lab.figures.las.policies import (
     metrics,
 )
 from headgate_lab.figures.sweep import Caption, Sample, Sweep, how_many
-from headgate_lab.papers.las import AverageLatency, LasSettings, PriceShedding
+from headgate_lab.papers.las import AckedPrice, AverageLatency, LasSettings
 from headgate_lab.sim.las.queue import PublishedPolicy, run
 from headgate_lab.sim.las.stream import StreamLaw
 
@@ -43,32 +43,32 @@ _CAPTION = Caption(
 def sweep(runs: int | None, quick: bool) -> Sweep[int]:
     """All of it: an item is a seed, because every epsilon sees the same stream."""
     count = how_many(runs, quick)
-    places = _QUICK if quick else _EPSILONS
-    run_all = partial(_run_seed, places)
-    return Sweep(_CAPTION, count, range(count), run_all, lambda samples: _claims(samples, places))
+    xs = _QUICK if quick else _EPSILONS
+    run_all = partial(_run_seed, xs)
+    return Sweep(_CAPTION, count, range(count), run_all, lambda samples: _claims(samples, xs))
 
 
-def _run_seed(places: Sequence[float], seed: int) -> list[Sample]:
+def _run_seed(xs: Sequence[float], seed: int) -> list[Sample]:
     found: list[Sample] = []
     stream, target = StreamLaw().draw(seed), AverageLatency(_TAU)
     full = run(stream, PublishedPolicy(FULL, target))
-    for epsilon in places:
+    for epsilon in xs:
         las = LasSettings(target, epsilon=epsilon, seed=seed)
         fixed = LasSettings(target, epsilon=epsilon, seed=seed, margin=1.05)
-        ours = PriceShedding(target, costs="sketch", epsilon=epsilon, seed=seed)
+        ours = AckedPrice(target, costs="sketch", epsilon=epsilon, seed=seed)
         for name, policy in ((LAS, las), (_FIXED, fixed), (_SKETCH, ours)):
             found.append((epsilon, name, metrics(run(stream, policy))))
         found.append((epsilon, FULL, metrics(full)))
     return found
 
 
-def _claims(samples: Samples, places: tuple[float, ...]) -> tuple[Claim, ...]:
+def _claims(samples: Samples, xs: tuple[float, ...]) -> tuple[Claim, ...]:
     mean = samples.mean
-    small = max(mean(e, LAS, LATENCY) for e in places if e <= 0.1)
+    small = max(mean(e, LAS, LATENCY) for e in xs if e <= 0.1)
     columns = mean(0.001, _FIXED, LATENCY) / mean(0.05, _FIXED, LATENCY)
-    ours = [mean(e, _SKETCH, DROPPED) for e in places if e <= 0.05]
+    ours = [mean(e, _SKETCH, DROPPED) for e in xs if e <= 0.05]
     saved = 1 - max(ours) / mean(0.05, FULL, DROPPED)
-    latency = max(mean(e, _SKETCH, LATENCY) for e in places)
+    latency = max(mean(e, _SKETCH, LATENCY) for e in xs)
     return (
         Claim(
             "a large epsilon drops many tuples (dropped ratio at 1)",

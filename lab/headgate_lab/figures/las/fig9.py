@@ -20,7 +20,7 @@ from headgate_lab.figures.las.policies import (
     STRAW,
 )
 from headgate_lab.figures.sweep import Caption, Sample, Sweep, how_many
-from headgate_lab.papers.las import AverageLatency, LasSettings, PriceShedding
+from headgate_lab.papers.las import AckedPrice, AverageLatency, LasSettings
 from headgate_lab.sim.las.queue import PublishedPolicy, run
 from headgate_lab.sim.las.stream import phases
 
@@ -45,7 +45,7 @@ def _run_seed(seed: int) -> list[Sample]:
         (LAS, LasSettings(target, seed=seed)),
         (_SMALL, LasSettings(target, seed=seed, window=128)),
         (FULL, PublishedPolicy(FULL, target)),
-        (OURS, PriceShedding(target, seed=seed)),
+        (OURS, AckedPrice(target, seed=seed)),
     ):
         latency, dropped = run(stream, policy, warm=False).windows(_WINDOW)
         for number, (q, alpha) in enumerate(zip(latency, dropped, strict=True)):
@@ -61,9 +61,9 @@ def _phase(
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """The means of a phase's windows, in order; a window in which no run kept a tuple has no latency."""
     begin = "ABCDEFG".index(phase) * _PHASE
-    places = range(begin + _WINDOW, begin + _PHASE + 1, _WINDOW)
+    xs = range(begin + _WINDOW, begin + _PHASE + 1, _WINDOW)
     return np.array(
-        [samples.mean(float(p), policy, metric) for p in places if samples.has(float(p), policy, metric)]
+        [samples.mean(float(p), policy, metric) for p in xs if samples.has(float(p), policy, metric)]
     )
 
 

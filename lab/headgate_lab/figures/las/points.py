@@ -1,4 +1,4 @@
-"""Every LAS policy at places along an axis, each run on a stream of its own that all policies share."""
+"""Every LAS policy at points along an axis, each run on a stream of its own that all policies share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from headgate_lab.figures.las.policies import (
     metrics,
 )
 from headgate_lab.figures.sweep import Caption, Sample, Sweep, how_many
-from headgate_lab.papers.las import AverageLatency, LasSettings, PriceShedding, clairvoyant_bound
+from headgate_lab.papers.las import AckedPrice, AverageLatency, LasSettings, clairvoyant_bound
 from headgate_lab.sim.las.queue import LasRun, PublishedPolicy, run
 from headgate_lab.sim.las.stream import StreamLaw
 
@@ -30,7 +30,7 @@ __all__ = ["Point", "PointRun", "over_points", "run_point"]
 
 @dataclass(frozen=True)
 class Point:
-    """One place on the x axis: the law of its streams, and the target."""
+    """One point of the x axis: the law of its streams, and the target."""
 
     x: float | str
     law: StreamLaw
@@ -72,7 +72,7 @@ def run_point(item: PointRun) -> list[Sample]:
     return [*found, (point.x, BOUND, {DROPPED: bound})]
 
 
-def _policies(point: Point, seed: int) -> dict[str, LasSettings | PriceShedding | PublishedPolicy]:
+def _policies(point: Point, seed: int) -> dict[str, LasSettings | AckedPrice | PublishedPolicy]:
     target = AverageLatency(point.tau_s)
     competitors = {
         name: PublishedPolicy(name, target, under=point.law.under, seed=seed) for name in (BASE, STRAW)
@@ -81,8 +81,8 @@ def _policies(point: Point, seed: int) -> dict[str, LasSettings | PriceShedding 
         **competitors,
         LAS: LasSettings(target, seed=seed),
         FULL: PublishedPolicy(FULL, target),
-        OURS: PriceShedding(target, seed=seed),
-        SOFT: PriceShedding(target, PriceRule("soft"), seed=seed),
-        OURS_KNOWN: PriceShedding(target, costs="known", seed=seed),
-        HARD_KNOWN: PriceShedding(target, PriceRule("hard"), costs="known", seed=seed),
+        OURS: AckedPrice(target, seed=seed),
+        SOFT: AckedPrice(target, PriceRule("soft"), seed=seed),
+        OURS_KNOWN: AckedPrice(target, costs="known", seed=seed),
+        HARD_KNOWN: AckedPrice(target, PriceRule("hard"), costs="known", seed=seed),
     }

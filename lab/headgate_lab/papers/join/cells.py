@@ -8,7 +8,7 @@ posterior, cells are sorted by what was drawn, and the budget is filled from the
 One draw for everybody would make an exploration cost a whole cell for a second. So several plans are
 drawn, and a tuple's number picks one.
 
-The counts themselves are the ones that the Spark operator keeps (`headgate.joins.cell_stats`).
+The counts themselves are the ones that the Spark operator keeps (`headgate.joins.lag_stats`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from headgate.errors import BadArgument
 from headgate.joins.arrays import Floats
-from headgate.joins.cell_stats import CellStats
+from headgate.joins.lag_stats import LagStats
 
 __all__ = ["CellCounts", "fill"]
 
@@ -45,8 +45,8 @@ class CellCounts:
     def __init__(self, blocks: tuple[int, int], utility: Floats, half_life_s: float = 10.0) -> None:
         if not half_life_s > 0:
             raise BadArgument(f"half_life_s={half_life_s!r}: give seconds above 0 (10 by default)")
-        self._blocks, self._worth, self._half_life = blocks, utility, half_life_s
-        self._stats = CellStats(max(blocks), len(utility))
+        self._blocks, self._utility, self._half_life = blocks, utility, half_life_s
+        self._stats = LagStats(max(blocks), len(utility))
         self._tuples = np.zeros(self._stats.matches.shape)
         self._by_type = np.zeros((2, len(utility)))
 
@@ -57,7 +57,7 @@ class CellCounts:
 
         By window, basic window and type of the probe; `fetched` by stream and type.
         """
-        new = CellStats(self._stats.lags, self._stats.kinds)
+        new = LagStats(self._stats.lags, self._stats.kinds)
         new.comparisons, new.matches = costs, matches
         self._stats.learn(new, seconds, self._half_life)
         left = 0.5 ** (seconds / self._half_life)
@@ -75,8 +75,8 @@ class CellCounts:
     def draw(self, draws: int, random: np.random.Generator) -> Floats:
         """Utility per unit of cost, drawn from the posterior: (draws, 2, basic windows, types)."""
         yields = self._stats.draw(random, draws)
-        worth = self.frequencies @ self._worth.T  # E[max V], by window and type of the probe
-        return np.asarray(yields * worth[None, :, None, :], np.float64)
+        utility = self.frequencies @ self._utility.T  # E[max V], by window and type of the probe
+        return np.asarray(yields * utility[None, :, None, :], np.float64)
 
     def plan(
         self, sizes: Floats, probes: Floats, budget: float, draws: int, random: np.random.Generator

@@ -30,9 +30,9 @@ def elementary(values: Floats, degree: int) -> Floats:
     if degree < 1:
         raise BadArgument(f"degree={degree!r}: give the number of common items wanted, 1 or more")
     sums = [np.ones(values.shape[:-1])] + [np.zeros(values.shape[:-1]) for _ in range(degree)]
-    for place in range(values.shape[-1]):
+    for index in range(values.shape[-1]):
         for order in range(degree, 0, -1):
-            sums[order] = sums[order] + sums[order - 1] * values[..., place]
+            sums[order] = sums[order] + sums[order - 1] * values[..., index]
     return sums[degree]
 
 

@@ -134,13 +134,13 @@ def _batch(
         )
     found, value, kernels = 0.0, 0.0, compiled("join.kernels")
     for window, take in enumerate(chosen):
-        probe, place = np.nonzero(take)
-        ends = ranges[window][1][probe, place]
+        probe, index = np.nonzero(take)
+        ends = ranges[window][1][probe, index]
         stored, other = sides[window], sides[1 - window]
         rows = probe + probes[1 - window].start
         hits, gain = kernels.search_pairs(
             stored.lo, stored.hi, stored.type, other.lo, other.hi, other.type, rows,
-            ends - take[probe, place].astype(np.int64), ends, at_least, worth,
+            ends - take[probe, index].astype(np.int64), ends, at_least, worth,
         )  # fmt: skip
         found, value = found + hits, value + gain
     spent += float(sum(take.sum() for take in chosen)) + setup.result_cost * found

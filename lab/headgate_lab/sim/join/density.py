@@ -2,7 +2,7 @@
 
 Two tuples match with a chance that depends only on how far the popular items of one are from those of
 the other on the circle. That curve is exact for single values, and for sets an average over all pairs of
-two samples; a lag is a place on it.
+two samples; a lag is a point of it.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def match_curve(
         ours, theirs = draw(0), draw(distance)
         pairs = kernels.compare_all(*ours, *theirs, at_least)
         shared = float(_item_counts(ours) @ _item_counts(theirs))
-        for place in {distance, -distance % items}:
-            chance[place], common[place] = pairs / SAMPLE**2, shared / SAMPLE**2
+        for index in {distance, -distance % items}:
+            chance[index], common[index] = pairs / SAMPLE**2, shared / SAMPLE**2
     return MatchCurve(chance, common)
 
 

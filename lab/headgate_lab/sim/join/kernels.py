@@ -125,12 +125,12 @@ def draw_sets(
     """Distinct items by popularity, moved round the circle by each set's offset."""
     many = len(bounds)
     one = np.uint64(1)
-    for place in range(len(sizes)):
+    for index in range(len(sizes)):
         low, high = np.uint64(0), np.uint64(0)
-        left = sizes[place]
+        left = sizes[index]
         while left > 0:
             rank = int(np.searchsorted(bounds, random.random() * bounds[-1], side="right"))
-            item = (min(rank, many - 1) + offsets[place]) % many
+            item = (min(rank, many - 1) + offsets[index]) % many
             if item < 64:
                 bit = one << np.uint64(item)
                 if low & bit:
@@ -142,21 +142,21 @@ def draw_sets(
                     continue
                 high |= bit
             left -= 1
-        lo[place], hi[place] = low, high
+        lo[index], hi[index] = low, high
 
 
 @njit(cache=True)
 def set_items(lo: Bits, hi: Bits, first: Integers, items: Small) -> None:
-    """Write the items of every set, in rising order, from its place in `first` on."""
+    """Write the items of every set, in rising order, from its index in `first` on."""
     one = np.uint64(1)
-    for place in range(len(lo)):
-        at = first[place]
+    for index in range(len(lo)):
+        at = first[index]
         for item in range(64):
-            if (lo[place] >> np.uint64(item)) & one:
+            if (lo[index] >> np.uint64(item)) & one:
                 items[at] = item
                 at += 1
         for item in range(64):
-            if (hi[place] >> np.uint64(item)) & one:
+            if (hi[index] >> np.uint64(item)) & one:
                 items[at] = item + 64
                 at += 1
 
@@ -197,8 +197,8 @@ def _count_common(
 def compare_all(lo: Bits, hi: Bits, other_lo: Bits, other_hi: Bits, at_least: int) -> int:
     """Matches over all pairs of two samples of sets."""
     found = 0
-    for place in range(len(lo)):
-        found += count_matches(other_lo, other_hi, 0, len(other_lo), lo[place], hi[place], at_least)
+    for index in range(len(lo)):
+        found += count_matches(other_lo, other_hi, 0, len(other_lo), lo[index], hi[index], at_least)
     return found
 
 
@@ -257,7 +257,7 @@ def _search_list(
 
 @njit(cache=True)
 def _search(
-    arrivals: Arrivals, setup: SetupNumbers, store: Store, place: int, side: int, block: int,
+    arrivals: Arrivals, setup: SetupNumbers, store: Store, index: int, side: int, block: int,
     begin: int, cut: int, end: int,
 ) -> tuple[int, float, float]:  # fmt: skip
     """Compare a tuple with the rows [cut, end) of a basic window that begins at `begin`.
@@ -266,8 +266,8 @@ def _search(
     down to `begin`, though only matches from `cut` on count. For sets, the postings in the range are the
     items in common, so they are counted from the bits, which is ten times faster than walking lists.
     """
-    worth = setup.utility[arrivals.type[place]]
-    low, high = arrivals.lo[place], arrivals.hi[place]
+    worth = setup.utility[arrivals.type[index]]
+    low, high = arrivals.lo[index], arrivals.hi[index]
     stop = begin if setup.lists == ID_SORTED else cut
     if setup.lists != NESTED and setup.at_least == 0:
         return _search_list(store, side, block, int(low), cut, stop, worth)
@@ -275,7 +275,7 @@ def _search(
     cost = float(end - cut)
     if setup.lists != NESTED:
         found, common = _count_common(lo, hi, stop, end, low, high, setup.at_least)
-        cost = arrivals.size[place] + common
+        cost = arrivals.size[index] + common
         if len(worth) == 1 and stop == cut:
             return found, found * worth[0], cost
     if len(worth) == 1:
@@ -288,20 +288,20 @@ def _search(
 
 
 @njit(cache=True)
-def _insert(arrivals: Arrivals, setup: SetupNumbers, store: Store, place: int, side: int) -> None:
+def _insert(arrivals: Arrivals, setup: SetupNumbers, store: Store, index: int, side: int) -> None:
     row = store.filled[side]
-    store.time[side, row] = arrivals.time[place]
-    store.lo[side, row] = arrivals.lo[place]
-    store.hi[side, row] = arrivals.hi[place]
-    store.type[side, row] = arrivals.type[place]
+    store.time[side, row] = arrivals.time[index]
+    store.lo[side, row] = arrivals.lo[index]
+    store.hi[side, row] = arrivals.hi[index]
+    store.type[side, row] = arrivals.type[index]
     last = store.begun[side] - 1
-    if last < 0 or arrivals.time[place] - store.time[side, store.starts[side, last]] >= setup.basic_s:
+    if last < 0 or arrivals.time[index] - store.time[side, store.starts[side, last]] >= setup.basic_s:
         last += 1
         store.starts[side, last] = row
         store.begun[side] = last + 1
     store.filled[side] = row + 1
     if setup.lists != NESTED and setup.at_least == 0:
-        value = int(arrivals.lo[place])
+        value = int(arrivals.lo[index])
         store.older[side, row] = store.heads[side, last, value]
         store.heads[side, last, value] = row
 
@@ -313,19 +313,19 @@ def advance(
     """Run the virtual CPU until an instant; a tuple begun before it is finished."""
     last_second = len(tally.output) - 1
     while tally.position[0] < len(arrivals.time):
-        place = tally.position[0]
-        born = arrivals.time[place]
+        index = tally.position[0]
+        born = arrivals.time[index]
         now = max(tally.free[0], born)
         if now >= until:
             return
-        tally.position[0] = place + 1
+        tally.position[0] = index + 1
         if born < now - setup.buffer_s:
             tally.dropped[min(int(born), last_second)] += 1.0
             continue
-        kind, other = arrivals.type[place], 1 - arrivals.side[place]
+        kind, other = arrivals.type[index], 1 - arrivals.side[index]
         tally.fetched[1 - other, kind] += 1
         if plan.windows[1 - other] > 0.0:
-            _insert(arrivals, setup, store, place, 1 - other)
+            _insert(arrivals, setup, store, index, 1 - other)
         if plan.windows[other] <= 0.0:
             continue
         count, live = store.filled[other], store.live[other]
@@ -334,9 +334,9 @@ def advance(
         while live > 0 and store.time[other, live - 1] >= born - plan.windows[other]:
             live -= 1  # the window is longer than it was
         store.live[other] = live
-        fully = arrivals.uniform[place] < plan.sampling
+        fully = arrivals.uniform[index] < plan.sampling
         left = plan.fraction[other, kind] * (count - live)
-        draw = place % plan.shares.shape[0]
+        draw = index % plan.shares.shape[0]
         found, value, cost = 0, 0.0, 0.0
         for rank in range(setup.blocks[other]):
             which = rank if plan.by_cell else plan.order[other, rank]
@@ -356,7 +356,7 @@ def advance(
                 left -= size
             if take > 0:
                 some, worth, spent = _search(
-                    arrivals, setup, store, place, other, block, begin, end - take, end
+                    arrivals, setup, store, index, other, block, begin, end - take, end
                 )
                 found += some
                 value += worth

@@ -83,8 +83,8 @@ class Workload:
             return np.full(len(instants), float(self.shift_s))
         starts = np.array([start for start, _ in self.shift_s])
         values = np.array([tau for _, tau in self.shift_s])
-        place = np.searchsorted(starts, instants, side="right") - 1
-        return np.asarray(values[np.maximum(0, place)], np.float64)
+        index = np.searchsorted(starts, instants, side="right") - 1
+        return np.asarray(values[np.maximum(0, index)], np.float64)
 
     def shares(self) -> Floats:
         """How popular the item of each rank is."""
@@ -116,11 +116,11 @@ class JoinStream:
     def __len__(self) -> int:
         return len(self.time)
 
-    def items(self, place: int) -> frozenset[int]:
+    def items(self, index: int) -> frozenset[int]:
         """The items of one tuple."""
-        if self.value[place] >= 0:
-            return frozenset([int(self.value[place])])
-        bits = int(self.lo[place]) | int(self.hi[place]) << 64
+        if self.value[index] >= 0:
+            return frozenset([int(self.value[index])])
+        bits = int(self.lo[index]) | int(self.hi[index]) << 64
         return frozenset(item for item in range(128) if bits >> item & 1)
 
 

@@ -89,21 +89,21 @@ def admit(target: TargetNumbers, sums: Floats, ring: Floats, wait: float) -> Non
 
 
 @njit(cache=True)
-def estimate(F: Floats, W: Floats, cells: Integers, item: int, mean: float) -> float:
+def estimate(F: Floats, W: Floats, item_columns: Integers, item: int, mean: float) -> float:
     """`CostSketch.duration`."""
     best, least = 0, math.inf
     for row in range(F.shape[0]):
-        frequency = F[row, cells[item, row]]
+        frequency = F[row, item_columns[item, row]]
         if frequency <= 0.0:
             return mean
         if frequency < least:
             best, least = row, frequency
-    return float(W[best, cells[item, best]] / least)
+    return float(W[best, item_columns[item, best]] / least)
 
 
 @njit(cache=True)
-def _ratio(F: Floats, W: Floats, row: int, cell: int) -> float:
-    return W[row, cell] / F[row, cell] if F[row, cell] > 0.0 else 0.0
+def _ratio(F: Floats, W: Floats, row: int, column: int) -> float:
+    return W[row, column] / F[row, column] if F[row, column] > 0.0 else 0.0
 
 
 @njit(cache=True)
@@ -111,9 +111,9 @@ def _instability(before: Floats, F: Floats, W: Floats) -> float:
     whole = 0.0
     change = 0.0
     for row in range(F.shape[0]):
-        for cell in range(F.shape[1]):
-            whole += before[row, cell]
-            change += abs(before[row, cell] - _ratio(F, W, row, cell))
+        for column in range(F.shape[1]):
+            whole += before[row, column]
+            change += abs(before[row, column] - _ratio(F, W, row, column))
     return change / whole if whole > 0.0 else math.inf
 
 
@@ -123,8 +123,8 @@ def _window_ends(F: Floats, W: Floats, before: Floats, stabilizing: bool, stabil
     if stabilizing and _instability(before, F, W) <= stability:
         return True
     for row in range(F.shape[0]):
-        for cell in range(F.shape[1]):
-            before[row, cell] = _ratio(F, W, row, cell)
+        for column in range(F.shape[1]):
+            before[row, column] = _ratio(F, W, row, column)
     return False
 
 
@@ -137,30 +137,35 @@ def age(F: Floats, W: Floats, totals: Floats, share: float) -> None:
 
 
 @njit(cache=True)
-def add(F: Floats, W: Floats, totals: Floats, cells: Integers, item: int, seconds: float) -> None:
+def add(F: Floats, W: Floats, totals: Floats, item_columns: Integers, item: int, seconds: float) -> None:
     """`CostSketch.add`."""
     for row in range(F.shape[0]):
-        F[row, cells[item, row]] += 1.0
-        W[row, cells[item, row]] += seconds
+        F[row, item_columns[item, row]] += 1.0
+        W[row, item_columns[item, row]] += seconds
     totals[0] += 1.0
     totals[1] += seconds
 
 
 @njit(cache=True)
 def learn_pair(
-    items: Integers, durations: Floats, cells: Integers, columns: int, window: int, stability: float
+    items: Integers,
+    durations: Floats,
+    item_columns: Integers,
+    columns: int,
+    window: int,
+    stability: float,
 ) -> tuple[Floats, Floats, Floats]:
     """The first pair that an operator sends after these tuples; all of them if it sends none."""
-    rows = cells.shape[1]
+    rows = item_columns.shape[1]
     F, W, totals = np.zeros((rows, columns)), np.zeros((rows, columns)), np.zeros(2)
     before = np.zeros((rows, columns))
     stabilizing = False
-    for place in range(len(items)):
-        if (place + 1) % window == 0:
+    for index in range(len(items)):
+        if (index + 1) % window == 0:
             if _window_ends(F, W, before, stabilizing, stability):
                 return F, W, totals
             stabilizing = True
-        add(F, W, totals, cells, items[place], durations[place])
+        add(F, W, totals, item_columns, items[index], durations[index])
     return F, W, totals
 
 
@@ -195,7 +200,7 @@ def run_las(
     items: Integers,
     durations: Floats,
     arrivals: Floats,
-    cells: Integers,
+    item_columns: Integers,
     columns: int,
     target: TargetNumbers,
     numbers: QueueNumbers,
@@ -205,7 +210,7 @@ def run_las(
     warm_totals: Floats,
 ) -> tuple[Flags, Floats, Floats, int]:
     """LAS: operator, load shedder and the messages between them."""
-    count, rows = len(items), cells.shape[1]
+    count, rows = len(items), item_columns.shape[1]
     keep, latency, expected = np.zeros(count, np.bool_), np.zeros(count), np.zeros(count)
     done_at, sent, requests = np.zeros(count), np.zeros(count, np.int64), np.full(count, np.nan)
     sums, ring = np.zeros(3), np.zeros(max(1, target.window))
@@ -226,7 +231,7 @@ def run_las(
     for i in range(count):
         now = arrivals[i]
         while n_done < n_sent and done_at[n_done] <= now:
-            place = sent[n_done]
+            index = sent[n_done]
             if not math.isnan(requests[n_done]):
                 box_at[written] = done_at[n_done] + numbers.delay
                 box_delta[written] = done_at[n_done] - requests[n_done]
@@ -245,7 +250,7 @@ def run_las(
                     age(F, W, totals, numbers.keep_share)
                 else:
                     stabilizing = True
-            add(F, W, totals, cells, items[place], durations[place])
+            add(F, W, totals, item_columns, items[index], durations[index])
             n_done += 1
         while read < written and box_at[read] <= now:
             if math.isnan(box_delta[read]):
@@ -267,7 +272,7 @@ def run_las(
                 continue
             admit(target, sums, ring, wait)
             mean = known[1] / known[0] if known[0] > 0.0 else 0.0
-            total += estimate(known_F, known_W, cells, items[i], mean) * numbers.factor
+            total += estimate(known_F, known_W, item_columns, items[i], mean) * numbers.factor
             if state == 1 and not (numbers.guard_delta and waiting):
                 state = 2
                 waiting = True

@@ -34,10 +34,13 @@ class PriceNumbers(NamedTuple):
     spread: float
     kp: float
     ki: float
+    fade: float
+    lowest: float
     costs: int
     every: int
     half_life: int
     memory: int
+    ack_memory: float
     delay: float
 
 
@@ -100,14 +103,15 @@ def run_price(
     durations: Floats,
     arrivals: Floats,
     coins: Floats,
-    cells: Integers,
+    item_columns: Integers,
     shape: tuple[int, int],
     target: TargetNumbers,
     numbers: PriceNumbers,
 ) -> tuple[Flags, Floats, Floats, Floats, int]:
     """A price with its guard and acknowledgements.
 
-    `shape` is (sets, ways) of a table, or (rows, columns) of a sketch; `cells` says where items live.
+    `shape` is (sets, ways) of a table, or (rows, columns) of a sketch; `item_columns` has
+    the set, or the columns, of each item.
     """
     count = len(items)
     keep, latency, expected = np.zeros(count, np.bool_), np.zeros(count), np.zeros(count)
@@ -126,39 +130,48 @@ def run_price(
             last = _next_ack(n_acked, numbers.every) - 1
             if last >= n_sent or done_at[last] + numbers.delay > now:
                 break
-            real *= 0.9
-            estimated *= 0.9
-            for place in range(n_acked, last + 1):
-                seconds, done = durations[sent[place]], items[sent[place]]
+            real *= numbers.ack_memory
+            estimated *= numbers.ack_memory
+            for index in range(n_acked, last + 1):
+                seconds, done = durations[sent[index]], items[sent[index]]
                 if numbers.costs == TABLE:
-                    _learn(tags, first, second, overall, numbers.memory, cells[done, 0], done, seconds)
+                    _learn(
+                        tags,
+                        first,
+                        second,
+                        overall,
+                        numbers.memory,
+                        item_columns[done, 0],
+                        done,
+                        seconds,
+                    )
                 elif numbers.costs == SKETCH:
-                    add(first, second, overall, cells, done, seconds)
+                    add(first, second, overall, item_columns, done, seconds)
                     learnt += 1
                     if learnt % numbers.half_life == 0:
                         age(first, second, overall, 0.5)
                 real += seconds
-                estimated += raws[place]
+                estimated += raws[index]
             n_acked = last + 1
             if estimated > 0.0:
                 scale = real / estimated
             total = done_at[last]
-            for place in range(n_acked, n_sent):
-                total = max(total, arrivals[sent[place]]) + raws[place] * scale
+            for index in range(n_acked, n_sent):
+                total = max(total, arrivals[sent[index]]) + raws[index] * scale
         total = max(total, now)
         wait = total - now
         expected[i] = wait
         if numbers.costs == KNOWN:
             raw = durations[i]
         elif numbers.costs == TABLE:
-            way = _find(tags, first, cells[item, 0], item)
-            raw = second[cells[item, 0], way] if way >= 0 else overall[1]
+            way = _find(tags, first, item_columns[item, 0], item)
+            raw = second[item_columns[item, 0], way] if way >= 0 else overall[1]
         else:
             mean = overall[1] / overall[0] if overall[0] > 0.0 else 0.0
-            raw = estimate(first, second, cells, item, mean)
+            raw = estimate(first, second, item_columns, item, mean)
         cost = raw * scale
         opened = theta >= dearest
-        dearest = max(dearest * 0.9999, cost)
+        dearest = max(dearest * numbers.fade, cost)
         if opened:
             theta = dearest
         if target.tau <= 0.0:
@@ -166,7 +179,7 @@ def run_price(
         else:
             x = min(1.0, max(-2.0, (target.tau - wait) / target.tau))
         level = theta * math.exp(numbers.kp * x)
-        theta = min(dearest, max(1e-3 * dearest, theta * math.exp(numbers.ki * x)))
+        theta = min(dearest, max(numbers.lowest * dearest, theta * math.exp(numbers.ki * x)))
         chance = _chance(numbers, cost, level)
         chances[i] = chance
         if coins[i] >= chance:

@@ -18,13 +18,13 @@ from headgate.guards.targets import PAPER_TARGET, LatencyTarget
 from headgate.sketches import HashFamily, uniforms
 from headgate_lab.papers.las import (
     AbsoluteLatency,
+    AckedPrice,
     AckingOperator,
     AverageLatency,
     LasOperator,
     LasSettings,
     Pair,
     PriceShedder,
-    PriceShedding,
     Shedder,
     SlidingAverageLatency,
 )
@@ -111,8 +111,8 @@ def _target_numbers(target: LatencyTarget) -> Any:
     raise BadArgument(f"no kernel for the target {target!r}: use simulate, which takes any target")
 
 
-def _cells(stream: LasStream, rows: int, columns: int, seed: int) -> npt.NDArray[np.int64]:
-    return np.ascontiguousarray(HashFamily(rows, columns, seed).cells_of(stream.keys).T)
+def _item_columns(stream: LasStream, rows: int, columns: int, seed: int) -> npt.NDArray[np.int64]:
+    return np.ascontiguousarray(HashFamily(rows, columns, seed).columns_of_all(stream.keys).T)
 
 
 def learnt_pair(stream: LasStream, settings: LasSettings) -> Pair:
@@ -127,7 +127,7 @@ def learnt_pair(stream: LasStream, settings: LasSettings) -> Pair:
 
 def run(
     stream: LasStream,
-    policy: LasSettings | PriceShedding | PublishedPolicy,
+    policy: LasSettings | AckedPrice | PublishedPolicy,
     *,
     warm: bool = True,
     delay_s: float = 0.0,
@@ -139,19 +139,19 @@ def run(
     """
     if isinstance(policy, LasSettings):
         return _run_las(stream, policy, warm, delay_s)
-    if isinstance(policy, PriceShedding):
+    if isinstance(policy, AckedPrice):
         return _run_price(stream, policy, delay_s)
     return _run_published(stream, policy)
 
 
 def _run_las(stream: LasStream, settings: LasSettings, warm: bool, delay_s: float) -> LasRun:
     kernels, shape = compiled("las.kernels"), settings.shape
-    cells = _cells(stream, shape.rows, shape.columns, shape.seed)
+    item_columns = _item_columns(stream, shape.rows, shape.columns, shape.seed)
     size = (shape.rows, shape.columns)
     pair: tuple[Array, Array, Array] = (np.zeros(size), np.zeros(size), np.zeros(2))
     if warm:
         pair = kernels.learn_pair(
-            stream.lesson_items, stream.lesson_durations_s, cells, shape.columns, settings.window,
+            stream.lesson_items, stream.lesson_durations_s, item_columns, shape.columns, settings.window,
             settings.stability,
         )  # fmt: skip
     numbers = kernels.QueueNumbers(
@@ -159,31 +159,32 @@ def _run_las(stream: LasStream, settings: LasSettings, warm: bool, delay_s: floa
         {"reset": 0.0, "halve": 0.5, "keep": 1.0}[settings.after_send], delay_s,
     )  # fmt: skip
     keep, latency, expected, pairs = kernels.run_las(
-        stream.items, stream.durations_s, stream.arrivals_s, cells, shape.columns,
+        stream.items, stream.durations_s, stream.arrivals_s, item_columns, shape.columns,
         _target_numbers(settings.target), numbers, warm, *pair,
     )  # fmt: skip
     return LasRun(keep, latency, expected, keep.astype(np.float64), pairs)
 
 
-def _run_price(stream: LasStream, config: PriceShedding, delay_s: float) -> LasRun:
+def _run_price(stream: LasStream, config: AckedPrice, delay_s: float) -> LasRun:
     kernels, rule = compiled("las.price_kernels"), config.rule
     memory = 1
     if config.costs == "sketch":
         size = (config.shape.rows, config.shape.columns)
-        cells = _cells(stream, *size, config.shape.seed)
+        item_columns = _item_columns(stream, *size, config.shape.seed)
     else:
         table = config.build_costs()
         size, memory = table.keys.shape, table.memory  # type: ignore[union-attr]
-        cells = _cells(stream, 1, size[0], config.seed)
+        item_columns = _item_columns(stream, 1, size[0], config.seed)
     kind = {"known": kernels.KNOWN, "table": kernels.TABLE, "sketch": kernels.SKETCH}[config.costs]
     numbers = kernels.PriceNumbers(
         {"hard": kernels.HARD, "soft": kernels.SOFT, "balanced": kernels.BALANCED}[rule.shape],
-        float(rule.gamma), float(rule.spread), float(rule.kp), float(rule.ki), kind, config.ack_every,
-        config.half_life, memory, delay_s,
+        float(rule.gamma), float(rule.spread), float(rule.kp), float(rule.ki), float(rule.fade),
+        float(rule.lowest), kind, config.ack_every, config.half_life, memory, float(config.ack_memory),
+        delay_s,
     )  # fmt: skip
     keep, latency, expected, chances, guarded = kernels.run_price(
-        stream.items, stream.durations_s, stream.arrivals_s, uniforms(config.seed, len(stream)), cells,
-        size, _target_numbers(config.target), numbers,
+        stream.items, stream.durations_s, stream.arrivals_s, uniforms(config.seed, len(stream)),
+        item_columns, size, _target_numbers(config.target), numbers,
     )  # fmt: skip
     return LasRun(keep, latency, expected, chances, 0, guarded)
 
@@ -223,20 +224,20 @@ def simulate(
     under_way: deque[tuple[float, int, float, float | None]] = deque()
     box: deque[tuple[float, Any]] = deque()
     free = 0.0
-    for place in range(count):
-        now, seconds = float(stream.arrivals_s[place]), float(stream.durations_s[place])
+    for index in range(count):
+        now, seconds = float(stream.arrivals_s[index]), float(stream.durations_s[index])
         while under_way and under_way[0][0] <= now:
             done, key, took, request = under_way.popleft()
             for message in _report(operator, key, took, done, request):
                 box.append((done + delay_s, message))
         while box and box[0][0] <= now:
             shedder.receive(box.popleft()[1])  # type: ignore[attr-defined]
-        key = int(stream.keys[stream.items[place]])
+        key = int(stream.keys[stream.items[index]])
         verdict = shedder.offer(key, now, seconds)
-        chance[place] = verdict.probability
+        chance[index] = verdict.probability
         if verdict.keep:
-            keep[place], start = True, max(free, now)
-            latency[place] = start - now
+            keep[index], start = True, max(free, now)
+            latency[index] = start - now
             free = start + seconds
             under_way.append((free, key, seconds, verdict.request))
     guarded = shedder.guarded if isinstance(shedder, PriceShedder) else 0

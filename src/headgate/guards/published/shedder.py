@@ -22,7 +22,7 @@ class LoadShedder(Shedder):
 
     A tuple is dropped when the latency it would see breaks the target; what the tuple itself costs
     does not matter, whatever Section 3.1 says of "contribution to overload" (the dearest and the
-    cheapest tenth are dropped alike). `PriceShedder` looks at the cost.
+    cheapest tenth are dropped alike). A price does (`headgate.guards.price`).
 
     In NOP nothing is shed; C-hat starts when the first matrices come. Each new pair asks for a
     synchronisation (SEND), which travels with the next kept tuple; the reply Delta is added to

@@ -9,17 +9,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from headgate.durations import Duration, seconds
+from headgate.durations import Duration
 from headgate.errors import BadArgument, WorkerError
 from headgate.guards.inline_policy import InlinePolicy
-from headgate.guards.price_shedder import PriceShedding
+from headgate.guards.price_shedding import PriceShedding
 from headgate.guards.published.settings import LasSettings
 from headgate.guards.targets import LatencyTarget
 from headgate.settings import RETENTION_S, retention_s
 from headgate.spark.session import session_of  # first: it says which extra is missing
 
 # isort: split
-from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -36,11 +35,20 @@ from headgate.spark.gate.identity import require_own_column, require_timestamp, 
 from headgate.spark.gate.predicates import require_predicate
 from headgate.spark.gate.shape import WEIGHT, quoted, quoted_name
 from headgate.spark.gate.weights import GATES, gates_of
+from headgate.spark.guard.arguments import (
+    check_choices,
+    check_target,
+    in_words,
+    key_columns,
+    name_of,
+    result_schema,
+)
 from headgate.spark.guard.memory import GuardMemory
 from headgate.spark.guard.meter import before_guard, behind_guard, guard_metric_names
 from headgate.spark.guard.output import COST, ERROR, OUTCOME, QUEUE, ROWS
 from headgate.spark.guard.run import GuardSpec
 from headgate.spark.guard.task import GuardTask
+from headgate.spark.guard.terms import GuardTerms
 from headgate.spark.loop.loop import ControlLoop
 from headgate.spark.worker_errors import said_by_spark
 from headgate.store.folder import check_gate_name, claim_json, open_control_folder, unclaim
@@ -51,8 +59,6 @@ from headgate.store.lease import this_process
 __all__ = ["guard"]
 
 _PROTECTED = "_headgate_protected"
-_ON_ERROR = ("fail", "dead-letter", "keep")
-_FORMS = ("row", "pandas", "arrow")
 
 
 def guard(
@@ -107,23 +113,19 @@ def guard(
     (how long it took) and ``_weight`` (how many rows it stands for). Decisions follow the clock, so a
     batch that Spark runs again may keep other rows.
     """
-    name = _name_of(function) if name is None else name
+    name = name_of(function) if name is None else name
     check_gate_name(name)
     spark = session_of(frame)
-    _check_choices(on_error, form, chunk)
+    check_choices(on_error, form, chunk)
     gates = gates_of(frame)
     if name in gates:
         raise BadArgument(f"guard {name!r} is already in this query: give each one its own name")
-    if not (hasattr(target, "build") and hasattr(target, "tau_s")):
-        raise BadArgument(
-            f"target={target!r}: give hg.average('1 second'), hg.absolute(...) or hg.sliding(...)"
-        )
-    _check_reachable(target, trigger)
+    check_target(target, trigger)
     built = _Guard(
         name=name,
         policy=InlinePolicy(policy, target),
-        results=_result_schema(spark, schema),
-        keys=_columns(frame, key),
+        results=result_schema(schema),
+        keys=key_columns(frame, key),
         control=None if control is None else open_control_folder(control),
         retention_s=retention_s(retention),
     )
@@ -141,7 +143,7 @@ def guard(
     letters = built.letters(on_error, dead_letters)
     output = built.output(on_error)
     call = new_call()
-    task = GuardTask(
+    terms = GuardTerms(
         name=name,
         function=function,
         form=form,
@@ -163,6 +165,7 @@ def guard(
         call=uuid.uuid4().hex,
         number=call.number,
     )
+    task = GuardTask(terms)
     if built.control is not None:
         built.declare(spark, frame)
     built.trial(spark, task, letters)
@@ -231,7 +234,7 @@ class _Guard:
             yield from batches
             for folder in folders:
                 path = Path(folder) / f".trial-{uuid.uuid4().hex}"
-                claim_json(path, task.name)
+                claim_json(path, task.terms.name)
                 unclaim(path)
 
         try:
@@ -265,7 +268,7 @@ class _Guard:
             self.control,
             self.name,
             policy=self.policy.name,
-            target=_in_words(target),
+            target=in_words(target),
             target_s=target.tau_s,
             retention_s=self.retention_s,
         )
@@ -275,66 +278,3 @@ class _Guard:
         assert self.control is not None
         GuardMemory(self.control, self.name, self.policy).merge()
         return ControlLoop.of(spark).register(self.spec()).number if frame.isStreaming else 0
-
-
-def _in_words(target: LatencyTarget) -> str:
-    """``AverageLatency(1.0)`` is "average 1 s"."""
-    kind = type(target).__name__.removesuffix("Latency").removesuffix("Average") or "Average"
-    return f"{kind.lower()} {target.tau_s:g} s"
-
-
-def _name_of(function: Callable[[Any], Any]) -> str:
-    name = str(getattr(function, "__name__", ""))
-    if not name or name == "<lambda>":
-        raise BadArgument("name=: give the guard a name; the function has none to borrow")
-    return name.lstrip("_")[:64]
-
-
-def _check_choices(on_error: str, form: str, chunk: int) -> None:
-    if on_error not in _ON_ERROR:
-        raise BadArgument(f"on_error={on_error!r}: one of {', '.join(map(repr, _ON_ERROR))}")
-    if form not in _FORMS:
-        raise BadArgument(f"form={form!r}: one of {', '.join(map(repr, _FORMS))}")
-    if isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 1:
-        raise BadArgument(f"chunk={chunk!r}: give the most rows of one call, 1 or more")
-
-
-def _check_reachable(target: LatencyTarget, trigger: Duration | None) -> None:
-    """A row waits half an interval for its batch, and half a batch for its turn."""
-    if trigger is None:
-        return
-    interval = seconds(trigger, "trigger")
-    if target.tau_s < interval:
-        raise BadArgument(
-            f"target of {target.tau_s:g} s with trigger={trigger!r}: with batches every {interval:g} s "
-            f"rows wait about that long, whatever is dropped; give a target of {interval:g} s or more, "
-            "or a shorter trigger"
-        )
-
-
-def _result_schema(spark: SparkSession, schema: str | StructType) -> StructType:
-    if isinstance(schema, StructType):
-        found = schema
-    else:
-        try:
-            parsed = StructType.fromDDL(schema)
-        except (ParseException, AnalysisException, PySparkException, ValueError) as error:
-            raise BadArgument(
-                f"schema={schema!r} is no schema: write names and types, such as 'id bigint, score "
-                f"double' ({str(error).strip().splitlines()[0]})"
-            ) from error
-        if not isinstance(parsed, StructType):
-            raise BadArgument(f"schema={schema!r} is no list of columns: write 'score double'")
-        found = parsed
-    if not found.fields:
-        raise BadArgument("schema= has no columns: say what the function returns")
-    return found
-
-
-def _columns(frame: DataFrame, key: str | Sequence[str]) -> tuple[str, ...]:
-    names = (key,) if isinstance(key, str) else tuple(key)
-    if not names:
-        raise BadArgument("key=(): give at least one column that tells what a row will cost")
-    for name in names:
-        require_own_column(frame, name, "key")
-    return names

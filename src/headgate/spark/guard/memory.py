@@ -41,7 +41,7 @@ __all__ = ["GuardMemory"]
 log = logging.getLogger("headgate")
 
 _VERSION = 1
-#: Lessons of one query that lie unmerged at most, if the driver's loop is gone.
+#: Lessons of one query that lie unmerged at most, if the driver's loop is gone: a bound, no tuning.
 _MOST_LESSONS = 64
 
 
@@ -93,16 +93,16 @@ class GuardMemory:
             old.unlink(missing_ok=True)
 
     def queue(self, query: str, partition: int) -> dict[str, Any] | None:
-        """What one queue remembers."""
+        """The state that a queue's last task left; None if there is none for this policy."""
         value = self._read(self._queue_path(query, partition))
-        if value is None or value.get("v") != _VERSION or value.get("policy") != repr(self._policy):
+        if value is None or value.get("v") != _VERSION or value.get("policy") != self._policy.identity:
             return None  # another target or policy: what it remembers means something else
         state = value.get("state")
         return state if isinstance(state, dict) else None
 
     def keep_queue(self, query: str, partition: int, state: dict[str, Any]) -> None:
-        """Remember it."""
-        value = {"v": _VERSION, "policy": repr(self._policy), "state": state}
+        """Leave the queue's state for its next task."""
+        value = {"v": _VERSION, "policy": self._policy.identity, "state": state}
         write_json(self._queue_path(query, partition), value, lasting=False)
 
     # The driver.

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 QUEUE, COST, ERROR = "_queue_ms", "_cost_ms", "_error"
-#: Scratch columns: what became of the rows, by its place in `OUTCOMES`, and of how many.
+#: Scratch columns: what became of the rows, by its index in `OUTCOMES`, and of how many.
 OUTCOME, ROWS = "_headgate_outcome", "_headgate_rows"
 OUTCOMES = ("kept", "failed", "price", "latency", "chance", "dead_letter")
 _KEPT, _FAILED = 0, 1
@@ -49,9 +49,9 @@ def results_in(output: pa.Schema) -> list[pa.Field]:
 
 
 class Done(NamedTuple):
-    """A row that was executed: its place in the batch, its result, what was measured."""
+    """A row that was executed: the index of its row in the batch, its result, what was measured."""
 
-    place: int
+    row: int
     #: None if the function failed and the row is passed on.
     result: Sequence[Any] | None
     wait_s: float
@@ -148,7 +148,7 @@ def record_batch(
     costs = np.fromiter((d.cost_s for d in done), np.float64, len(done))
     weights = np.fromiter((d.weight for d in done), np.float64, len(done))
     if brought is not None and done:
-        weights = weights * brought[[d.place for d in done]]
+        weights = weights * brought[[d.row for d in done]]
     arrays = list(arrays)
     for values in (1e3 * np.maximum(waits, 0.0), 1e3 * costs, weights):
         arrays.append(pa.concat_arrays([pa.array(values), pa.array(blank, pa.float64())]))

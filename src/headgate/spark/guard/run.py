@@ -7,6 +7,7 @@ import statistics
 from collections import deque
 from dataclasses import dataclass
 
+from headgate.core.cold_start import COLD_BATCHES
 from headgate.core.load import LoadSample
 from headgate.core.plan import KEEP_ALL
 from headgate.guards.inline_policy import InlinePolicy
@@ -15,7 +16,6 @@ from headgate.run.spec import Spec
 from headgate.settings import RETENTION_S
 from headgate.spark.guard.memory import GuardMemory
 from headgate.spark.guard.meter import GuardReport
-from headgate.spark.guard.task import COLD_BATCHES
 from headgate.store.ledger.record import Findings, Record
 
 __all__ = ["GuardRun", "GuardSpec"]
@@ -23,6 +23,7 @@ __all__ = ["GuardRun", "GuardSpec"]
 log = logging.getLogger("headgate")
 
 #: Batches by which a target is judged, and how far above it the wait for a batch puts it out of reach.
+#: They only decide when a warning is logged: nine outlast a stall, and half a target is more than noise.
 _JUDGED, _OUT_OF_REACH = 9, 1.5
 
 

@@ -21,7 +21,7 @@ __all__ = [
     "check_choices",
     "check_frame",
     "check_pair",
-    "how_many_places",
+    "how_many_shards",
     "join_settings",
 ]
 
@@ -29,10 +29,12 @@ log = logging.getLogger("headgate")
 
 OUTPUTS = ("pairs", "lists", "counts")
 RANKS = ("content", "pay-off")
-#: Basic windows of a window, and the target, where the call says nothing.
+#: Basic windows of a window, where the call says nothing. join-2007's Figure 14 drawn again is flat from
+#: a tenth to a fortieth of the window, and falls on both sides (`headgate figures join-fig14`).
 _BASIC_WINDOWS = 20
 #: More of them, and bookkeeping costs more than comparing.
 _MOST_BASIC = 1000
+#: The target where the call says how many cores, and not how long.
 _HOLD = "2 seconds"
 
 
@@ -84,7 +86,7 @@ class JoinWindows:
 
     @classmethod
     def of(cls, within: Any, basic_window: Duration | None) -> JoinWindows:
-        """From the call."""
+        """The windows that the call asks for; refused if they make no sense together."""
         pair = within if isinstance(within, tuple) else (within, within)
         if len(pair) != 2:
             raise BadArgument(f"within={within!r}: give one duration, or two: (left, right)")
@@ -136,8 +138,8 @@ def _share(budget: str | float | None) -> float | None:
     return float(found[1]) / 100.0
 
 
-def how_many_places(spark: SparkSession, budget: str | float | None) -> int:
-    """How many places compare in parallel."""
+def how_many_shards(spark: SparkSession, budget: str | float | None) -> int:
+    """How many shards of the join compare in parallel."""
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
     if isinstance(budget, str) and _share(budget) is None:
         found = re.fullmatch(r"\s*(\d+)\s*cores?\s*", budget)
@@ -153,7 +155,7 @@ def how_many_places(spark: SparkSession, budget: str | float | None) -> int:
         asked = _cores(spark)
     if partitions < asked:
         log.warning(
-            "join: %d places are asked for, and spark.sql.shuffle.partitions is %d: so many are used",
+            "join: %d shards are asked for, and spark.sql.shuffle.partitions is %d: so many are used",
             asked, partitions,
         )  # fmt: skip
     elif partitions > 4 * asked:

@@ -1,17 +1,13 @@
 """A block of a join in a Python worker: one side's rows of one basic window, as Arrow and as arrays.
 
-Blocks are read from Spark's state as payloads (`join_pack.packed`). Parsing one costs more than
-comparing a few rows with it, and a worker process serves the same partitions batch after batch; so the
-process remembers blocks by the digest of their payload. What it remembers is never the truth, only a
-way round reading it: the state's index says which blocks there are.
+Blocks are read from Spark's state as payloads (`packed`). Summaries lie beside them, so that a block
+whose rows nobody chose is not read.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,26 +19,11 @@ import pyarrow as pa
 from headgate.joins.conditions import Condition, Equal, InnerProduct, Predicate
 from headgate.joins.item_counts import ItemCounts
 from headgate.joins.rows import KeyRows, PlainRows, Rows, SetRows, VectorRows, WeightedRows
-from headgate.joins.worth import Worths
-from headgate.spark.join.pack import HASH, KEY, KIND, OWN, TIME, VALUE, as_one, packed, unpacked
+from headgate.joins.utilities import Utilities
+from headgate.spark.join.pack import HASH, KEY, KIND, TIME, VALUE, as_one, packed, unpacked
+from headgate.spark.join.terms import JoinTerms
 
-__all__ = [
-    "Block",
-    "Summary",
-    "block_of",
-    "joined_batches",
-    "listed_batches",
-    "remembered",
-    "rows_of",
-    "summary_of",
-]
-
-#: Neighbouring basic windows share a block up to so many rows, since a call costs more than comparing
-#: these; and a block has at most so many, so that what is chosen can be chosen finely.
-SMALL, FULL = 256, 16_384
-#: Bytes that a worker process remembers, and what a block takes for each byte of its payload: its
-#: columns, its arrays, and an index.
-_REMEMBERED, _UNPACKED = 512 << 20, 4
+__all__ = ["Block", "Summary", "block_of", "cut", "gathered", "rows_of"]
 
 
 def rows_of(condition: Condition, batch: pa.RecordBatch) -> Rows:
@@ -103,11 +84,11 @@ class Summary:
     """What the choice of comparisons reads of a block; small, so that blocks not chosen stay unread."""
 
     counts: ItemCounts | None
-    worths: Worths | None
+    utilities: Utilities | None
 
     def to_bytes(self) -> bytes:
         """As the state keeps it."""
-        parts = [b"" if part is None else part.to_bytes() for part in (self.counts, self.worths)]
+        parts = [b"" if part is None else part.to_bytes() for part in (self.counts, self.utilities)]
         return b"".join(len(part).to_bytes(4, "little") + part for part in parts)
 
     @classmethod
@@ -116,7 +97,8 @@ class Summary:
         size = int.from_bytes(value[:4], "little")
         counts, rest = value[4 : 4 + size], value[4 + size + 4 :]
         return cls(
-            ItemCounts.from_bytes(counts) if counts else None, Worths.from_bytes(rest) if rest else None
+            ItemCounts.from_bytes(counts) if counts else None,
+            Utilities.from_bytes(rest) if rest else None,
         )
 
 
@@ -131,7 +113,7 @@ class Block:
 
     @cached_property
     def rows(self) -> Rows:
-        """As arrays."""
+        """The arrays that kernels read."""
         return rows_of(self.condition, self.batch)
 
     @cached_property
@@ -141,19 +123,19 @@ class Block:
 
     @cached_property
     def digest(self) -> str:
-        """What names its content."""
+        """A hash of its payload, by which a worker process knows the block again."""
         return hashlib.blake2b(self.payload, digest_size=12).hexdigest()
 
     @cached_property
     def summary(self) -> Summary:
-        """For the choice."""
+        """What the choice reads of it."""
         rows, value = self.rows, self.rows.value
         counts = ItemCounts.of(rows) if isinstance(rows, SetRows | KeyRows | WeightedRows) else None
-        return Summary(counts, None if value is None else Worths.of(value))
+        return Summary(counts, None if value is None else Utilities.of(value))
 
     @property
     def n(self) -> int:
-        """Rows."""
+        """How many rows it has."""
         return int(self.batch.num_rows)
 
     def buckets(self, basic_us: int) -> npt.NDArray[np.int64]:
@@ -161,7 +143,7 @@ class Block:
         return np.floor_divide(self.rows.time, basic_us)
 
     def with_rows_of(self, other: Block) -> Block:
-        """Both blocks as one."""
+        """A block of the rows of this one and of another."""
         return Block(self.side, self.bucket, as_one([self.batch, other.batch]), self.condition)
 
 
@@ -177,96 +159,24 @@ def gathered(payloads: list[bytes]) -> pa.RecordBatch:
     return batch.take(pa.array(order))
 
 
-def cut(
-    side: int, rows: pa.RecordBatch, basic_us: int, widest_us: int, condition: Condition
-) -> list[Block]:
+def cut(side: int, rows: pa.RecordBatch, terms: JoinTerms) -> list[Block]:
     """Rows in order of time as blocks: one a basic window, but for small neighbours and large ones."""
+    config = terms.config
     if not rows.num_rows:
         return []
     time = rows.column(TIME).to_numpy()
-    bucket = np.floor_divide(time, basic_us)
+    bucket = np.floor_divide(time, terms.basic_us)
     edges = [0, *(np.flatnonzero(np.diff(bucket)) + 1).tolist(), len(time)]
     found, start = [], 0
     for stop, after in itertools.zip_longest(edges[1:], edges[2:]):
-        joins = (
-            after is not None and after - start <= SMALL and time[after - 1] - time[start] <= widest_us
-        )
-        if joins:
+        if (
+            after is not None
+            and after - start <= config.small_rows
+            and time[after - 1] - time[start] <= terms.widest_us
+        ):
             continue
-        for first in range(start, stop, FULL):
-            part = rows.slice(first, min(FULL, stop - first))
-            found.append(Block(side, int(bucket[first]), part, condition))
+        for first in range(start, stop, config.full_rows):
+            part = rows.slice(first, min(config.full_rows, stop - first))
+            found.append(Block(side, int(bucket[first]), part, terms.condition))
         start = stop
     return found
-
-
-class _Memory:
-    """The least recently used goes first."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit, self._size = limit, 0
-        self._held: OrderedDict[str, tuple[object, int]] = OrderedDict()
-
-    def get(self, key: str, size: int, make: Callable[[], object]) -> object:
-        """What is remembered, or made now."""
-        if key in self._held:
-            self._held.move_to_end(key)
-            return self._held[key][0]
-        found = make()
-        self._held[key] = (found, size)
-        self._size += size
-        while self._size > self._limit and len(self._held) > 1:
-            _, (_, gone) = self._held.popitem(last=False)
-            self._size -= gone
-        return found
-
-
-_memory = _Memory(_REMEMBERED)
-
-
-def remembered(key: str, size: int, make: Callable[[], Block]) -> Block:
-    """The block with this key, read with `make` if the process does not hold it."""
-    found = _memory.get(key, _UNPACKED * size, make)
-    assert isinstance(found, Block)
-    return found
-
-
-def summary_of(key: str, make: Callable[[], bytes]) -> Summary:
-    """The summary of the block with this key."""
-    found = _memory.get(f"{key} summary", 32_768, lambda: Summary.from_bytes(make()))
-    assert isinstance(found, Summary)
-    return found
-
-
-def joined_batches(pairs: list[tuple[Block, np.ndarray, Block, np.ndarray]]) -> pa.RecordBatch | None:
-    """The user's columns of the left and the right rows of all pairs, side by side."""
-    found = []
-    for left, i, right, j in pairs:
-        ours = _own(left.batch).take(pa.array(i))
-        theirs = _own(right.batch).take(pa.array(j))
-        arrays = [*ours.columns, *theirs.columns]
-        found.append(pa.RecordBatch.from_arrays(arrays, names=[f"c{k}" for k in range(len(arrays))]))
-    return _as_one(found)
-
-
-def listed_batches(pairs: list[tuple[Block, np.ndarray, Block, np.ndarray]]) -> pa.RecordBatch | None:
-    """One row for each left row of each pair of blocks, with the right rows that it met as a list."""
-    found = []
-    for left, i, right, j in pairs:
-        order = np.argsort(i, kind="stable")
-        met, starts = np.unique(i[order], return_index=True)
-        theirs = _own(right.batch).take(pa.array(j[order]))
-        structs = pa.StructArray.from_arrays(theirs.columns, fields=list(theirs.schema))
-        lists = pa.ListArray.from_arrays(pa.array(np.append(starts, len(i)), pa.int32()), structs)
-        arrays = [*_own(left.batch).take(pa.array(met)).columns, lists]
-        found.append(pa.RecordBatch.from_arrays(arrays, names=[f"c{k}" for k in range(len(arrays))]))
-    return _as_one(found)
-
-
-def _as_one(found: list[pa.RecordBatch]) -> pa.RecordBatch | None:
-    return as_one(found) if found else None
-
-
-def _own(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Without Headgate's columns."""
-    return batch.drop_columns([name for name in OWN if name in batch.schema.names])

@@ -29,7 +29,7 @@ from headgate.spark.join.arguments import (
     check_choices,
     check_frame,
     check_pair,
-    how_many_places,
+    how_many_shards,
     join_settings,
 )
 from headgate.spark.join.columns import (
@@ -43,9 +43,10 @@ from headgate.spark.join.columns import (
 )
 from headgate.spark.join.meter import OUTPUT, PAIRS, behind_join, join_metric_name
 from headgate.spark.join.operator import JoinOperator
-from headgate.spark.join.pack import PACKED, Grid, Packer, place_keys
+from headgate.spark.join.pack import PACKED, SHARD, Grid, Packer, shard_keys
+from headgate.spark.join.results import Unpacker, counted, result_schema
 from headgate.spark.join.run import JoinSpec
-from headgate.spark.join.unpack import Unpacker, counted, result_schema
+from headgate.spark.join.terms import JoinTerms
 from headgate.spark.join.work import JoinWork
 from headgate.spark.loop.loop import ControlLoop
 from headgate.spark.worker_errors import said_by_spark
@@ -66,7 +67,8 @@ _DEFAULT_STORE, _ROCKSDB = (
 )
 #: The setting that a join needs, for ``spark.conf.set``.
 ROCKSDB = (_PROVIDER, _ROCKSDB)
-#: What a comparison and a result cost before they are timed, in seconds (`headgate bench join`).
+#: What a comparison and a result cost before they are timed, in seconds (`headgate bench join`). The
+#: first batches replace them: `headgate bench join-numbers` shows that half and twice hold as well.
 _COMPARISON_S = {"set": 1.5e-9, "key": 2e-8, "vector": 5e-9, "weighted": 2e-8, "none": 2e-7}
 _RESULT_S = {"pairs": 4e-7, "lists": 2e-7, "counts": 2e-9}
 
@@ -109,7 +111,7 @@ def join(
     How much:
         hold: the batch duration to keep; with `budget` alone, 2 seconds. Without either the join is
             complete, whatever that takes.
-        budget: ``"2 cores"``, how many places compare in parallel; or a number, the most comparisons of
+        budget: ``"2 cores"``, how many shards compare in parallel; or a number, the most comparisons of
             a batch; or ``"25 %"``, a share of the full join's.
         utility: a column of numbers says what a row is worth, and a pair is worth the larger of the
             two; a column of strings is the row's type, whose pay-off is learnt.
@@ -143,16 +145,16 @@ def join(
     kind = require_condition(on, left, right)
     schema = result_schema(left, right, output, suffixes)
     compiled()  # says which extra is missing
-    places = how_many_places(spark, budget)
+    shards = how_many_shards(spark, budget)
     folder = _folder(control)
     spec = JoinSpec(
         name=name,
         control=folder,
         settings=settings,
-        places=places,
+        shards=shards,
         comparison_s=_COMPARISON_S[kind],
         result_s=_RESULT_S[output],
-        fixed_work=None if isinstance(budget, str) or budget is None else budget / places,
+        fixed_work=None if isinstance(budget, str) or budget is None else budget / shards,
         basic_s=windows.basic_us / 1e6,
     )
     _require_rocksdb(spark)
@@ -162,25 +164,28 @@ def join(
     SettingsFile(folder, name).declare(settings)
     spec = loop.register(spec)
     call = new_call(spec.number, spec.opening())
-    grid = Grid.of(places, isinstance(on, Equal))
+    grid = Grid.of(shards, isinstance(on, Equal))
     packed = _packed(sides, on, grid)
-    work = JoinWork(
+    terms = JoinTerms(
         condition=on,
         windows_us=windows.windows_us,
         basic_us=windows.basic_us,
         seed=seed_of(name) if seed is None else seed,
         kinds=KINDS if any(s.has_kinds for s in sides) else 1,
         by_content=rank == "content",
-        places=places,
+        shards=shards,
     )
     plans = TaskPlan(
         str(folder), name, "", on_failure, settings.floor,
         driver=this_process(), call=call,
     )  # fmt: skip
     joined = (
-        packed.groupBy("place")
+        packed.groupBy(SHARD)
         .transformWithStateInPandas(
-            JoinOperator(work, grid, plans, call.opening, output), OUTPUT, "append", "EventTime"
+            JoinOperator(JoinWork(terms), grid, plans, call.opening, output),
+            OUTPUT,
+            "append",
+            "EventTime",
         )
         .observe(join_metric_name(name, call), *behind_join())
     )
@@ -220,12 +225,12 @@ def _sides(left: DataFrame, right: DataFrame, time: Any, utility: Any) -> list[_
 
 
 def _packed(sides: list[_Side], on: Condition, grid: Grid) -> DataFrame:
-    """Both streams as payloads for each place."""
-    keys = place_keys(grid.places)
-    has_worth = any(side.utility is not None and not side.has_kinds for side in sides)
+    """Both streams as payloads for each shard."""
+    keys = shard_keys(sides[0].frame.sparkSession, grid.shards)
+    has_utility = any(side.utility is not None and not side.has_kinds for side in sides)
     found = []
     for side in sides:
-        ready = encoded(side.frame, side.number, on, side.time, grid, side.utility, has_worth)
+        ready = encoded(side.frame, side.number, on, side.time, grid, side.utility, has_utility)
         schema = to_arrow_schema(ready.schema, timezone="UTC")
         packer = Packer(side.number, grid, tuple(ready.columns), schema, keys)
         # Spark's own mapInArrow takes no names with dots; the worker gives the columns their names back.

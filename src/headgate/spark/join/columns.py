@@ -46,7 +46,7 @@ _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 _DELAY = "spark.watermarkDelayMs"
 #: Row types are told apart up to so many.
 KINDS = 64
-#: Keeps the spreading of rows over places apart from every other hash.
+#: Keeps the spreading of rows over shards apart from every other hash.
 _SPREAD_SEED = 0x6A6F696E
 
 
@@ -170,9 +170,9 @@ def encoded(
     time: str,
     grid: Grid,
     utility: str | None,
-    worth: bool,
+    has_utility: bool,
 ) -> DataFrame:
-    """The frame with Headgate's columns in front of its own; with `worth`, rows without one have 0."""
+    """The frame with Headgate's columns in front of its own; with `has_utility`, rows without have 0."""
     column = condition.left if side == 0 else condition.right
     kind = require_own_column(frame, column, "on")
     key = _key(condition, column, kind)
@@ -186,10 +186,10 @@ def encoded(
     own = [F.unix_micros(quoted(time)).alias(TIME), spread.alias(HASH)]
     if key is not None:
         own.append(key.alias(KEY))
-    if worth:
-        own.append(F.lit(0.0).alias(VALUE) if utility is None else _worth(frame, utility))
+    if has_utility:
+        own.append(F.lit(0.0).alias(VALUE) if utility is None else _utility(frame, utility))
     elif utility is not None:
-        own.append(_worth(frame, utility))
+        own.append(_utility(frame, utility))
     usable = frame.where(quoted(time).isNotNull())
     if not isinstance(condition, Predicate):
         usable = usable.where(quoted(column).isNotNull())
@@ -203,7 +203,7 @@ def has_kinds(frame: DataFrame, utility: str) -> bool:
 
 
 def require_utility(frame: DataFrame, utility: str) -> None:
-    """Refuse a column that is neither a worth nor a type."""
+    """Refuse a column that is neither a utility nor a type."""
     kind = require_own_column(frame, utility, "utility")
     if not isinstance(kind, NumericType | StringType | DateType):
         raise BadArgument(
@@ -212,7 +212,7 @@ def require_utility(frame: DataFrame, utility: str) -> None:
         )
 
 
-def _worth(frame: DataFrame, utility: str) -> Column:
+def _utility(frame: DataFrame, utility: str) -> Column:
     """A number is what a row is worth; anything else is its type, whose pay-off is learnt."""
     if not has_kinds(frame, utility):
         return F.greatest(F.coalesce(quoted(utility).cast("double"), F.lit(0.0)), F.lit(0.0)).alias(

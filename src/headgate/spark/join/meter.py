@@ -1,6 +1,6 @@
 """What a join says of each batch, as native aggregates; and how it is read back from Spark's progress.
 
-The operator emits one row for each place and one for each place and window beside its results, so the
+The operator emits one row for each shard and one for each shard and window beside its results, so the
 meter sums some dozen rows.
 """
 
@@ -26,7 +26,7 @@ __all__ = [
     "COUNTS",
     "OUTPUT",
     "PAIRS",
-    "PLACE_REPORT",
+    "SHARD_REPORT",
     "SHOWN_WINDOWS",
     "WINDOW_REPORT",
     "JoinReport",
@@ -34,19 +34,19 @@ __all__ = [
     "behind_join",
     "join_metric_name",
     "join_reports_in",
-    "place_report",
+    "shard_report",
 ]
 
 #: What a row of the operator is.
-PAIRS, PLACE_REPORT, WINDOW_REPORT, COUNTS = 1, 2, 3, 4
-#: The windows that a place reports and a record names, the latest ones.
+PAIRS, SHARD_REPORT, WINDOW_REPORT, COUNTS = 1, 2, 3, 4
+#: The windows that a shard reports and a record names, the latest ones.
 SHOWN_WINDOWS = 12
 #: The operator's rows. Of `numbers` see `_SUMMED`, `_OF_BUSIEST` and `WindowShare`.
 OUTPUT = "what int, bucket bigint, numbers array<double>, payload binary"
-#: Places of the numbers in the report of a place.
+#: The numbers in the report of a shard, in their order: sums over shards, and the busiest shard's own.
 _SUMMED = (
-    "left", "right", "late", "wanted", "made", "found", "missed", "variance", "worth", "missed_worth",
-    "worth_variance", "blocks", "state_bytes", "astray",
+    "left", "right", "late", "wanted", "made", "found", "missed", "variance", "utility",
+    "missed_utility", "utility_variance", "blocks", "state_bytes", "tasks_without_plan",
 )  # fmt: skip
 _OF_BUSIEST = ("compare_s", "emit_s", "comparisons", "results", "fixed_s")
 
@@ -81,9 +81,11 @@ class JoinReport(Report):
         return completeness(self.sums["found"], self.sums["missed"], self.sums["variance"])
 
     @property
-    def worth_share(self) -> tuple[float, float]:
+    def utility_share(self) -> tuple[float, float]:
         """The same of the pairs' utility."""
-        return completeness(self.sums["worth"], self.sums["missed_worth"], self.sums["worth_variance"])
+        return completeness(
+            self.sums["utility"], self.sums["missed_utility"], self.sums["utility_variance"]
+        )
 
 
 def join_metric_name(name: str, call: GateCall) -> str:
@@ -92,10 +94,10 @@ def join_metric_name(name: str, call: GateCall) -> str:
 
 
 def behind_join() -> list[Column]:
-    """Counted behind the operator: the reports of its places and windows."""
+    """Counted behind the operator: the reports of its shards and windows."""
     what, numbers = F.col("what"), F.col("numbers")
     return [
-        F.collect_list(F.when(what == PLACE_REPORT, numbers)).alias("places"),
+        F.collect_list(F.when(what == SHARD_REPORT, numbers)).alias("shards"),
         F.collect_list(
             F.when(what == WINDOW_REPORT, F.concat(F.array(F.col("bucket").cast("double")), numbers))
         ).alias("windows"),
@@ -114,12 +116,12 @@ def join_reports_in(progress: Mapping[str, Any]) -> dict[str, JoinReport]:
 
 
 def _report(progress: Mapping[str, Any], values: Mapping[str, Any]) -> JoinReport | None:
-    places = [[float(x) for x in place] for place in values.get("places") or []]
-    if not places:
+    shards = [[float(x) for x in shard] for shard in values.get("shards") or []]
+    if not shards:
         return None
     n = len(_SUMMED)
-    sums = {name: math.fsum(p[i] for p in places) for i, name in enumerate(_SUMMED)}
-    busiest = max(places, key=lambda p: p[n] + p[n + 1])
+    sums = {name: math.fsum(s[i] for s in shards) for i, name in enumerate(_SUMMED)}
+    busiest = max(shards, key=lambda s: s[n] + s[n + 1])
     own = dict(zip(_OF_BUSIEST, busiest[n:], strict=True))
     counts = {"arrived": round(sums["wanted"])}
     sample, parts, offsets = sample_of(progress, counts, kept=round(sums["made"]))
@@ -128,7 +130,7 @@ def _report(progress: Mapping[str, Any], values: Mapping[str, Any]) -> JoinRepor
         compare_s=own["compare_s"],
         comparisons=own["comparisons"],
         emit_s=own["emit_s"],
-        place_results=own["results"],
+        shard_results=own["results"],
         results=sums["found"],
     )
     return JoinReport(
@@ -143,7 +145,7 @@ def _report(progress: Mapping[str, Any], values: Mapping[str, Any]) -> JoinRepor
 
 
 def _windows(rows: list[list[float]]) -> tuple[WindowShare, ...]:
-    """A window's numbers are spread over the places."""
+    """A window's numbers are spread over the shards."""
     sums: dict[int, list[float]] = {}
     for bucket, *numbers in rows:
         held = sums.setdefault(int(bucket), [0.0, 0.0, 0.0])
@@ -152,6 +154,6 @@ def _windows(rows: list[list[float]]) -> tuple[WindowShare, ...]:
     return tuple(WindowShare(bucket, *held) for bucket, held in sorted(sums.items()))
 
 
-def place_report(sums: Mapping[str, float], own: Mapping[str, float]) -> list[float]:
-    """A place's numbers in the order in which the meter reads them."""
+def shard_report(sums: Mapping[str, float], own: Mapping[str, float]) -> list[float]:
+    """A shard's numbers in the order in which the meter reads them."""
     return [float(sums.get(name, 0.0)) for name in _SUMMED] + [float(own[name]) for name in _OF_BUSIEST]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 from pyspark.sql.streaming.stateful_processor import (
-    MapState,
     StatefulProcessor,
     StatefulProcessorHandle,
     TimerValues,
@@ -17,32 +15,26 @@ from pyspark.sql.streaming.stateful_processor import (
 
 from headgate.core.plan import Plan
 from headgate.spark.gate.task_plan import TaskPlan, batch_of_task
-from headgate.spark.join.block import (
-    Block,
-    Summary,
-    block_of,
-    joined_batches,
-    listed_batches,
-    remembered,
-    summary_of,
-)
 from headgate.spark.join.meter import (
     COUNTS,
     PAIRS,
-    PLACE_REPORT,
+    SHARD_REPORT,
     SHOWN_WINDOWS,
     WINDOW_REPORT,
-    place_report,
+    shard_report,
 )
 from headgate.spark.join.pack import Grid, packed
-from headgate.spark.join.state import Index, Stored
+from headgate.spark.join.results import joined_batches, listed_batches
+from headgate.spark.join.state_store import StateStore
 from headgate.spark.join.tally import Done
 from headgate.spark.join.work import NO_WATERMARK, JoinWork
 
 __all__ = ["JoinOperator"]
 
-#: Pairs that travel in one row of the operator's output.
+#: Pairs that travel in one row of the operator's output; a bound on the memory of a worker, no tuning.
 _CHUNK = 65_536
+#: What windows add up, in the order in which `output="counts"` has it.
+_SUMS = ("found", "missed", "variance", "utility", "missed_utility", "utility_variance")
 
 
 class JoinOperator(StatefulProcessor):
@@ -52,25 +44,25 @@ class JoinOperator(StatefulProcessor):
         self, work: JoinWork, grid: Grid, plans: TaskPlan | None, fallback: Plan, output: str
     ) -> None:
         self._work, self._plans, self._fallback, self._output = work, plans, fallback, output
-        #: A row is at several places, and counts once.
+        #: A row is at several shards, and counts once.
         self._copies = (grid.copies(0), grid.copies(1))
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Name the state."""
+        """Declare the state: an index, and payloads and summaries by block number."""
         self._index = handle.getValueState("index", "value binary")
         self._blocks = handle.getMapState("blocks", "number bigint", "payload binary")
         self._summaries = handle.getMapState("summaries", "number bigint", "summary binary")
 
     def close(self) -> None:
-        """Nothing is open."""
+        """There is nothing to close: the state is Spark's."""
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Any]:
-        """A batch's blocks for one place."""
+        """A batch's blocks for one shard."""
         began = time.perf_counter()
-        batch, plan, astray = self._plan()
+        batch, plan, without_plan = self._plan()
         held = self._index.get()
         index = self._work.fresh() if held is None else self._work.restored(bytes(held[0]))
-        store = _StateStore(self._work, self._blocks, self._summaries, index)
+        store = StateStore(self._work.terms.condition, self._blocks, self._summaries, index)
         arrived = [
             (int(side), bytes(payload))
             for frame in rows
@@ -93,11 +85,8 @@ class JoinOperator(StatefulProcessor):
             "made": done.made,
             "blocks": len(index.blocks),
             "state_bytes": sum(s.size for s in index.blocks),
-            "astray": astray,
-            **{
-                name: done.total(name)
-                for name in ("found", "missed", "variance", "worth", "missed_worth", "worth_variance")
-            },
+            "tasks_without_plan": without_plan,
+            **{name: done.total(name) for name in _SUMS},
         }
         own = {
             "compare_s": done.compare_s,
@@ -106,7 +95,7 @@ class JoinOperator(StatefulProcessor):
             "results": done.total("found"),
             "fixed_s": time.perf_counter() - began - done.compare_s - emit_s,
         }
-        yield _row(PLACE_REPORT, 0, place_report(sums, own))
+        yield _row(SHARD_REPORT, 0, shard_report(sums, own))
 
     def _plan(self) -> tuple[int, Plan, int]:
         """The number of the batch, its plan, and whether that could not be had."""
@@ -123,9 +112,7 @@ class JoinOperator(StatefulProcessor):
         """The pairs as the call asked for them."""
         if self._output == "counts":
             for bucket, tally in done.windows.items():
-                numbers = [tally.found, tally.missed, tally.variance, tally.worth, tally.missed_worth,
-                           tally.worth_variance]  # fmt: skip
-                yield _row(COUNTS, bucket, numbers)
+                yield _row(COUNTS, bucket, [getattr(tally, name) for name in _SUMS])
             return
         held: list[Any] = []
         size = 0
@@ -149,50 +136,3 @@ def _row(what: int, bucket: int, numbers: list[float], payload: bytes | None = N
     """One row as a frame of its own: Spark makes one Arrow batch of each, so none can grow too large."""
     row = {"what": what, "bucket": bucket, "numbers": [float(n) for n in numbers], "payload": payload}
     return pd.DataFrame({name: [value] for name, value in row.items()})
-
-
-@dataclass
-class _StateStore:
-    """Blocks in Spark's state, by way of what the process remembers."""
-
-    work: JoinWork
-    blocks: MapState
-    summaries: MapState
-    index: Index
-
-    def block(self, stored: Stored) -> Block:
-        """Read one."""
-
-        def read() -> Block:
-            payload = bytes(self.blocks.getValue((stored.number,))[0])  # type: ignore[index]
-            return block_of(stored.side, stored.bucket, payload, self.work.condition)
-
-        return remembered(self._key(stored), stored.size, read)
-
-    def _key(self, stored: Stored) -> str:
-        """Both sides, and two joins in one process, may have blocks of the same content."""
-        kind = type(self.work.condition).__name__
-        return f"{kind} {stored.side} {stored.bucket} {stored.digest}"
-
-    def summary(self, stored: Stored) -> Summary:
-        """Read what the choice needs of one."""
-        return summary_of(
-            self._key(stored),
-            lambda: bytes(self.summaries.getValue((stored.number,))[0]),  # type: ignore[index]
-        )
-
-    def put(self, block: Block) -> Stored:
-        """Write one."""
-        number = self.index.next_number
-        self.index.next_number += 1
-        self.blocks.updateValue((number,), (block.payload,))
-        self.summaries.updateValue((number,), (block.summary.to_bytes(),))
-        size = len(block.payload)
-        stored = Stored(number, block.side, block.bucket, block.n, block.rows.span, block.digest, size)
-        remembered(self._key(stored), size, lambda: block)
-        return stored
-
-    def remove(self, stored: Stored) -> None:
-        """Forget one."""
-        self.blocks.removeKey((stored.number,))
-        self.summaries.removeKey((stored.number,))

@@ -1,10 +1,10 @@
 """Rows of one side of a join, packed into columns before they are shuffled.
 
 A stateful operator in Python pays for every row that it is handed. So the rows of a task are cut by
-place in the grid first, and each piece travels as one row whose payload is an Arrow stream: the operator
+shard first, and each piece travels as one row whose payload is an Arrow stream: the operator
 sees a few rows a batch, however many came.
 
-A pair meets in exactly one place. For set conditions the places are a matrix (the 1-Bucket scheme): a
+A pair meets in exactly one shard. For set conditions the shards are a matrix (the 1-Bucket scheme): a
 left row goes to all columns of one matrix row, a right row to all rows of one matrix column. For
 equality both go where the hash of their key says.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,54 +22,60 @@ import pyarrow as pa
 
 from headgate.errors import BadArgument
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 __all__ = [
     "HASH",
     "KEY",
     "KIND",
     "OWN",
     "PACKED",
+    "SHARD",
     "TIME",
     "VALUE",
     "Grid",
     "Packer",
     "as_one",
     "packed",
-    "place_keys",
+    "shard_keys",
     "unpacked",
 ]
 
 #: What every packed row has in front of the user's own columns; `VALUE` and `KIND` only if asked for.
 OWN = TIME, HASH, KEY, VALUE, KIND = "_hg_time", "_hg_hash", "_hg_key", "_hg_value", "_hg_kind"
+#: The column of the shard's key. Version 0.1.0 called it so, and the state store knows the key by name.
+SHARD = "place"
 #: What the shuffle moves.
-PACKED = "place int, side int, payload binary"
-#: Rows that a task gathers before it cuts them.
+PACKED = f"{SHARD} int, side int, payload binary"
+#: Rows that a task gathers before it cuts them: a bound on memory, no tuning.
 _GATHERED = 65_536
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Which places of the operator a row goes to."""
+    """Which shards of the operator a row goes to."""
 
-    #: Left rows have a matrix row, right rows a matrix column; equality has one place for both.
+    #: Left rows have a matrix row, right rows a matrix column; equality has one shard for both.
     across: int
     down: int
     by_key: bool = False
 
     @classmethod
-    def of(cls, places: int, by_key: bool) -> Grid:
-        """The squarest matrix with so many places; a prime number of them is one row.
+    def of(cls, shards: int, by_key: bool) -> Grid:
+        """The squarest matrix with so many shards; a prime number of them is one row.
 
         >>> Grid.of(2, False), Grid.of(4, False)
         (Grid(across=2, down=1, by_key=False), Grid(across=2, down=2, by_key=False))
         """
         if by_key:
-            return cls(places, 1, True)
-        down = max(d for d in range(1, int(places**0.5) + 1) if places % d == 0)
-        return cls(places // down, down)
+            return cls(shards, 1, True)
+        down = max(d for d in range(1, int(shards**0.5) + 1) if shards % d == 0)
+        return cls(shards // down, down)
 
     @property
-    def places(self) -> int:
-        """How many there are."""
+    def shards(self) -> int:
+        """How many shards the matrix has."""
         return self.across * self.down
 
     def choices(self, side: int) -> int:
@@ -76,10 +83,10 @@ class Grid:
         return self.across if self.by_key or side == 1 else self.down
 
     def copies(self, side: int) -> int:
-        """At how many places each row of a side is."""
-        return self.places // self.choices(side)
+        """At how many shards each row of a side is."""
+        return self.shards // self.choices(side)
 
-    def places_of(self, side: int, coordinate: int) -> list[int]:
+    def shards_of(self, side: int, coordinate: int) -> list[int]:
         """Where the rows with this coordinate go."""
         if self.by_key:
             return [coordinate]
@@ -95,43 +102,29 @@ def as_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     found = pa.Table.from_batches(batches).combine_chunks().to_batches()
     if len(found) != 1:
         raise BadArgument(
-            "rows of more than 2 GB came to one place of a join in one batch: let a trigger bring fewer "
+            "rows of more than 2 GB came to one shard of a join in one batch: let a trigger bring fewer "
             "(maxOffsetsPerTrigger, maxFilesPerTrigger)"
         )
     return found[0]
 
 
-def place_keys(places: int) -> tuple[int, ...]:
-    """For each place a number that Spark's shuffle sends to a partition of its own.
+def shard_keys(spark: SparkSession, shards: int) -> tuple[int, ...]:
+    """For each shard a number that Spark's shuffle sends to a partition of its own.
 
-    Spark takes the key's Murmur3 hash modulo the number of partitions. The keys depend on the number of
-    places alone, so that a restart finds its state; with as many partitions as places, or any multiple,
-    no two places share one. Number 0 is always among them, so that a restart with another number of
-    places meets the state of that place, and is refused.
-
-    >>> place_keys(1), len(set(place_keys(7)))
-    ((0,), 7)
+    Spark takes the key's hash modulo the number of partitions, so Spark is asked for the hashes of the
+    first whole numbers. The keys depend on the number of shards alone, so that a restart finds its
+    state; with as many partitions as shards, or any multiple, no two shards share one. Number 0 is
+    always among them, so that a restart with another number of shards meets the state of that one, and
+    is refused.
     """
     found: dict[int, int] = {}
-    number = 0
-    while len(found) < places:
-        found.setdefault(_murmur3(number) % places, number)
-        number += 1
-    return tuple(found[place] for place in range(places))
-
-
-def _murmur3(number: int) -> int:
-    """Spark's ``hash`` of a 32-bit integer (Murmur3_x86_32, seed 42), as a signed number."""
-    mask = 0xFFFFFFFF
-    k = (number * 0xCC9E2D51) & mask
-    k = ((k << 15 | k >> 17) & mask) * 0x1B873593 & mask
-    h = 42 ^ k
-    h = ((h << 13 | h >> 19) & mask) * 5 + 0xE6546B64 & mask
-    h ^= 4
-    h = (h ^ h >> 16) * 0x85EBCA6B & mask
-    h = (h ^ h >> 13) * 0xC2B2AE35 & mask
-    h ^= h >> 16
-    return h - (1 << 32) if h >= 1 << 31 else h
+    count = 16 * shards
+    while len(found) < shards:
+        (hashes,) = spark.sql(f"SELECT transform(sequence(0, {count}), n -> hash(n)) AS h").collect()[0]
+        for number, hashed in enumerate(hashes):
+            found.setdefault(hashed % shards, number)
+        count *= 2
+    return tuple(found[shard] for shard in range(shards))
 
 
 def packed(batch: pa.RecordBatch) -> bytes:
@@ -157,11 +150,11 @@ class Packer:
     names: tuple[str, ...]
     #: Their types, with all times in UTC: a session's time zone may change between runs.
     schema: pa.Schema
-    #: The number that Spark's hash takes to each place's partition.
+    #: The number that Spark's hash takes to each shard's partition.
     keys: tuple[int, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Gather, cut, and pass on."""
+        """The rows of a task, gathered and cut into one payload for each shard."""
         held: list[pa.RecordBatch] = []
         rows = 0
         for batch in batches:
@@ -177,27 +170,27 @@ class Packer:
     def _cut(self, held: list[pa.RecordBatch]) -> pa.RecordBatch:
         plain = pa.schema(field.with_name(f"c{i}") for i, field in enumerate(self.schema))
         batch = as_one([held_one.cast(plain) for held_one in held]).rename_columns(list(self.names))
-        place = np.mod(batch.column(HASH).to_numpy(), self.grid.choices(self.side))
-        order = np.argsort(place, kind="stable")
+        coordinate = np.mod(batch.column(HASH).to_numpy(), self.grid.choices(self.side))
+        order = np.argsort(coordinate, kind="stable")
         batch = batch.take(pa.array(order))
-        places: list[int] = []
+        shards: list[int] = []
         payloads: list[bytes] = []
-        for start, stop in _runs(place[order]):
+        for start, stop in _runs(coordinate[order]):
             payload = packed(batch.slice(start, stop - start))
-            for target in self.grid.places_of(self.side, int(place[order[start]])):
-                places.append(self.keys[target])
+            for target in self.grid.shards_of(self.side, int(coordinate[order[start]])):
+                shards.append(self.keys[target])
                 payloads.append(payload)
         return pa.RecordBatch.from_arrays(
             [
-                pa.array(places, pa.int32()),
-                pa.array([self.side] * len(places), pa.int32()),
+                pa.array(shards, pa.int32()),
+                pa.array([self.side] * len(shards), pa.int32()),
                 pa.array(payloads, pa.binary()),
             ],
-            names=["place", "side", "payload"],
+            names=[SHARD, "side", "payload"],
         )
 
 
-def _runs(place: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Stretches of one place."""
-    changes = np.flatnonzero(np.diff(place) != 0) + 1
-    return itertools.pairwise([0, *changes.tolist(), len(place)])
+def _runs(coordinate: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Where runs of equal coordinates begin and end, in sorted ones."""
+    changes = np.flatnonzero(np.diff(coordinate) != 0) + 1
+    return itertools.pairwise([0, *changes.tolist(), len(coordinate)])

@@ -27,10 +27,10 @@ class JoinSpec(SettledSpec):
 
     #: With `hold`, work follows the target; with `rate`, it is that share of the full join's.
     settings: GateSettings
-    places: int
+    shards: int
     comparison_s: float
     result_s: float
-    #: Units that each place may spend in a batch, given by hand.
+    #: Units that each shard may spend in a batch, given by hand.
     fixed_work: float | None = None
     basic_s: float = 1.0
 
@@ -40,7 +40,7 @@ class JoinSpec(SettledSpec):
 
     def allowance(self, settings: GateSettings) -> Allowance:
         """What learns how much fits; of use only where there is a target."""
-        return Allowance(settings.target_s or 1.0, self.places, self.comparison_s, self.result_s)
+        return Allowance(settings.target_s or 1.0, self.shards, self.comparison_s, self.result_s)
 
     def plan(self, settings: GateSettings, allowance: Allowance) -> Plan:
         """The plan of the next batch."""
@@ -140,10 +140,10 @@ class JoinRun(SettledRun[JoinSpec, JoinReport]):
             "blocks": sums["blocks"],
             "state_bytes": sums["state_bytes"],
         }
-        if sums["worth"] or sums["missed_worth"]:
-            worth, worth_error = report.worth_share
-            measures |= {"utility": sums["worth"], "utility_completeness": round(worth, 6),
-                         "utility_completeness_error": round(worth_error, 6)}  # fmt: skip
+        if sums["utility"] or sums["missed_utility"]:
+            utility, utility_error = report.utility_share
+            measures |= {"utility": sums["utility"], "utility_completeness": round(utility, 6),
+                         "utility_completeness_error": round(utility_error, 6)}  # fmt: skip
         if self.settings.target_s is not None:
             measures |= {
                 "work": self._allowance.work,
@@ -155,7 +155,7 @@ class JoinRun(SettledRun[JoinSpec, JoinReport]):
             report,
             shed=shed,
             plan=KEEP_ALL if pinned is None else pinned.plan,
-            origin=self._origin(pinned, int(sums["astray"])),
+            origin=self._origin(pinned, int(sums["tasks_without_plan"])),
             kind="join",
             mode=self.settings.mode,
             would_shed=self._would_shed(sample.arrived),
@@ -171,9 +171,9 @@ class JoinRun(SettledRun[JoinSpec, JoinReport]):
             for w in report.windows[-SHOWN_WINDOWS:]
         ]
 
-    def _origin(self, pinned: PinnedPlan | None, astray: int) -> str:
-        """Why this plan; places that could not have it failed as the call says."""
-        if astray:
+    def _origin(self, pinned: PinnedPlan | None, tasks_without_plan: int) -> str:
+        """Why this plan; tasks that could not have it failed as the call says."""
+        if tasks_without_plan:
             return f"fail-{self.settings.on_failure}"
         return "unpinned" if pinned is None else pinned.origin
 
@@ -181,7 +181,7 @@ class JoinRun(SettledRun[JoinSpec, JoinReport]):
         """In monitor mode, the comparisons that would have been skipped."""
         if self.settings.mode != "monitor" or self.settings.target_s is None:
             return 0
-        return max(0, wanted - round(self.spec.places * self._allowance.work))
+        return max(0, wanted - round(self.spec.shards * self._allowance.work))
 
 
 def _rounded(value: float) -> float:

@@ -1,23 +1,23 @@
-"""What a join's place keeps between batches: an index of its blocks, and what comparisons paid."""
+"""What a join's shard keeps between batches: its blocks, an index of them, and what comparisons paid."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from headgate.errors import SnapshotError
-from headgate.joins.cell_stats import CellStats
+from headgate.joins.lag_stats import LAG_STATS, LagStats, LagStatsConfig
+from headgate.spark.join.block import Block, Summary
 
-__all__ = ["Index", "Stored"]
+__all__ = ["BlockStore", "Index", "Stored", "Target"]
 
 _VERSION = 1
-#: Weight of the past in the share of comparisons that match.
-_MEMORY = 0.8
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A block in the state."""
+    """The index's entry of a block in the state."""
 
     number: int
     side: int
@@ -31,28 +31,28 @@ class Stored:
 
 @dataclass
 class Index:
-    """The blocks of a place, oldest first, and what it learned."""
+    """The blocks of a shard, oldest first, and what it learned."""
 
-    cells: CellStats
-    #: What the call fixed and a restart must not change: windows, basic window, places, row types.
+    stats: LagStats
+    #: What the call fixed and a restart must not change: windows, basic window, shards, row types.
     layout: str = ""
     #: The watermark of the last batch that came here; rows behind it are late.
     watermark_us: int | None = None
     blocks: list[Stored] = field(default_factory=list)
     next_number: int = 0
-    #: Decayed sums of pairs and of comparisons.
+    #: Pairs and comparisons of the full join, as the last batch with any tells.
     pairs: float = 0.0
     comparisons: float = 0.0
 
     @property
     def pay_off(self) -> float:
-        """Pairs a comparison, lately."""
+        """Pairs a comparison of the full join, lately."""
         return self.pairs / self.comparisons if self.comparisons else 0.0
 
     def pay(self, pairs: float, comparisons: float) -> None:
-        """A batch is over."""
-        self.pairs = _MEMORY * self.pairs + pairs
-        self.comparisons = _MEMORY * self.comparisons + comparisons
+        """Note what a batch's full join has in pairs, found and missed, and needs in comparisons."""
+        if comparisons:
+            self.pairs, self.comparisons = pairs, comparisons
 
     def to_bytes(self) -> bytes:
         """A versioned value for the state."""
@@ -67,10 +67,10 @@ class Index:
             ],
         }
         text = json.dumps(head, separators=(",", ":")).encode()
-        return len(text).to_bytes(4, "little") + text + self.cells.to_bytes()
+        return len(text).to_bytes(4, "little") + text + self.stats.to_bytes()
 
     @classmethod
-    def from_bytes(cls, value: bytes) -> Index:
+    def from_bytes(cls, value: bytes, config: LagStatsConfig = LAG_STATS) -> Index:
         """What `to_bytes` wrote."""
         size = int.from_bytes(value[:4], "little")
         head = json.loads(value[4 : 4 + size])
@@ -80,5 +80,46 @@ class Index:
                 f"version {_VERSION}: use the Headgate that wrote it, or start with a new checkpoint"
             )
         blocks = [Stored(b[0], b[1], b[2], b[3], (b[4], b[5]), b[6], b[7]) for b in head["blocks"]]
-        cells = CellStats.from_bytes(value[4 + size :])
-        return cls(cells, head["layout"], head["watermark"], blocks, head["next"], *head["paid"])
+        stats = LagStats.from_bytes(value[4 + size :], config)
+        return cls(stats, head["layout"], head["watermark"], blocks, head["next"], *head["paid"])
+
+
+class BlockStore(Protocol):
+    """Blocks by way of their entries in the index; Spark's state, or a test's dictionary."""
+
+    def block(self, stored: Stored) -> Block:
+        """Read the rows of a block."""
+
+    def summary(self, stored: Stored) -> Summary:
+        """Read what the choice needs of a block, without its rows."""
+
+    def put(self, block: Block) -> Stored:
+        """Write a block; gives its entry for the index."""
+
+    def remove(self, stored: Stored) -> None:
+        """Delete a block and its summary."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A block that a probe may be compared with: one of the batch's own, or one of the state."""
+
+    n: int
+    #: The earliest and the latest time of its rows, in microseconds.
+    span: tuple[int, int]
+    bucket: int
+    held: Block | Stored
+
+    @classmethod
+    def of(cls, held: Block | Stored) -> Target:
+        """Of a block, new or stored."""
+        span = held.rows.span if isinstance(held, Block) else held.span
+        return cls(held.n, span, held.bucket, held)
+
+    def block(self, store: BlockStore) -> Block:
+        """Its rows; read from the store if it is not new."""
+        return self.held if isinstance(self.held, Block) else store.block(self.held)
+
+    def summary(self, store: BlockStore) -> Summary:
+        """What the choice needs of it."""
+        return self.held.summary if isinstance(self.held, Block) else store.summary(self.held)

@@ -1,4 +1,4 @@
-"""What a batch came to at a place of a join: its pairs, and what each window found and missed."""
+"""What a batch came to at a shard of a join: its pairs, and what each window found and missed."""
 
 from __future__ import annotations
 
@@ -7,24 +7,22 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from headgate.joins.cell_stats import CellStats
+from headgate.joins.arrays import Floats, Indices
 from headgate.joins.choice import missed
+from headgate.joins.lag_stats import LagStats
 from headgate.spark.join.block import Block
 
 __all__ = ["Done", "Pairs", "WindowTally"]
 
-Places = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class Pairs:
-    """Matches of one block with another: places in the left one and in the right one."""
+    """Matches of one block with another: rows of the left one and of the right one."""
 
     left: Block
-    i: Places
+    i: Indices
     right: Block
-    j: Places
+    j: Indices
 
 
 @dataclass
@@ -34,9 +32,9 @@ class WindowTally:
     found: float = 0.0
     missed: float = 0.0
     variance: float = 0.0
-    worth: float = 0.0
-    missed_worth: float = 0.0
-    worth_variance: float = 0.0
+    utility: float = 0.0
+    missed_utility: float = 0.0
+    utility_variance: float = 0.0
     #: Comparisons of the full join, those made, and those of them that lots chose.
     wanted: float = 0.0
     made: float = 0.0
@@ -45,10 +43,10 @@ class WindowTally:
 
 @dataclass
 class Done:
-    """What a batch came to at a place."""
+    """What a batch came to at a shard."""
 
     #: What comparisons paid, by direction, lag and row type.
-    cells: CellStats
+    stats: LagStats
     pairs: list[Pairs] = field(default_factory=list)
     windows: dict[int, WindowTally] = field(default_factory=dict)
     #: Rows on time and rows too late, of each side.
@@ -80,46 +78,46 @@ class Done:
         pair found in the sample would have stood for.
         """
         pairs = self.total("found")
-        worth = self.total("worth") / pairs if pairs else 0.0
+        utility = self.total("utility") / pairs if pairs else 0.0
         for window in self.windows.values():
             skipped = window.wanted - window.made
             if skipped <= 0.5 or window.variance > 0.0:
                 continue
             error = skipped / window.sampled if window.sampled else skipped
             window.variance = error * error
-            window.worth_variance = (error * worth) ** 2
+            window.utility_variance = (error * utility) ** 2
 
     def total(self, name: str) -> float:
-        """Over all windows."""
+        """The sum of one of a window's numbers over all windows."""
         return float(sum(getattr(w, name) for w in self.windows.values()))
 
     def count(
         self,
         buckets: npt.NDArray[np.int64],
-        picked: Places | None,
+        picked: Indices | None,
         chances: Floats | None,
-        i: Places,
-        worths: Floats | None,
+        i: Indices,
+        utilities: Floats | None,
         cost: float,
     ) -> None:
         """Count pairs by the basic window of their probing row, and what the sampled ones stand for."""
         first = int(buckets.min())
         compared = np.bincount((buckets if picked is None else buckets[picked]) - first)
-        for place in np.flatnonzero(compared):
-            tally = self.windows[first + int(place)]
-            tally.made += float(compared[place]) * cost
-            tally.sampled += 0.0 if chances is None else float(compared[place]) * cost
+        for at in np.flatnonzero(compared):
+            tally = self.windows[first + int(at)]
+            tally.made += float(compared[at]) * cost
+            tally.sampled += 0.0 if chances is None else float(compared[at]) * cost
         of_pairs = buckets[i] - first
         found = np.bincount(of_pairs)
-        worth = None if worths is None else np.bincount(of_pairs, worths)
-        for place in np.flatnonzero(found):
-            tally = self.windows[first + int(place)]
-            tally.found += int(found[place])
-            tally.worth += 0.0 if worth is None else float(worth[place])
+        utility = None if utilities is None else np.bincount(of_pairs, utilities)
+        for at in np.flatnonzero(found):
+            tally = self.windows[first + int(at)]
+            tally.found += int(found[at])
+            tally.utility += 0.0 if utility is None else float(utility[at])
         if chances is None or picked is None:
             return
         pairs = np.bincount(i, minlength=len(buckets))[picked]
-        values = None if worths is None else np.bincount(i, worths, len(buckets))[picked]
+        values = None if utilities is None else np.bincount(i, utilities, len(buckets))[picked]
         for bucket in np.unique(buckets[picked[pairs > 0]]):
             own = buckets[picked] == bucket
             tally = self.windows[int(bucket)]
@@ -128,5 +126,5 @@ class Done:
             tally.variance += variance
             if values is not None:
                 count, variance = missed(values[own], chances[own])
-                tally.missed_worth += count
-                tally.worth_variance += variance
+                tally.missed_utility += count
+                tally.utility_variance += variance

@@ -1,4 +1,8 @@
-"""Shedding by price: the shedders that beat LAS."""
+"""Shedding by price in front of a queue, where LAS stands: the shedder that beats it on equal terms.
+
+The product decides when a row's turn comes (`headgate.guards.inline_price`) and needs no
+acknowledgements.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +10,21 @@ import base64
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Protocol
 
 from headgate.errors import BadArgument, SnapshotError
-from headgate.guards.acks import Ack, AckingOperator
 from headgate.guards.backlog import Backlog
-from headgate.guards.price import BALANCED, Price, PriceRule
-from headgate.guards.targets import PAPER_TARGET, LatencyTarget
+from headgate.guards.price import Price
+from headgate.guards.price_shedding import PriceShedding
 from headgate.guards.utility import Utility, may_always_drop
 from headgate.guards.verdict import Shedder, Verdict
 from headgate.sketches.aged_sketch import AgedSketch
-from headgate.sketches.cost_sketch import CostSketch, SketchShape
+from headgate.sketches.cost_sketch import CostSketch
 from headgate.sketches.cost_table import CostTable
-from headgate.sketches.hashing import check_seed, uniform
+from headgate.sketches.hashing import uniform
+from headgate_lab.papers.las.acks import Ack, AckingOperator
 
-__all__ = ["PriceShedder", "PriceShedding"]
-
-#: How much an acknowledgement's ratio of real to estimated work counts after the next one.
-_CALIBRATION = 0.9
+__all__ = ["AckedPrice", "PriceShedder"]
 
 
 class _Costs(Protocol):
@@ -33,63 +34,22 @@ class _Costs(Protocol):
 
 
 @dataclass(frozen=True)
-class PriceShedding:
-    """A latency target, a price rule, and where costs come from.
+class AckedPrice(PriceShedding):
+    """A price in front of a queue, as LAS stands there, with acknowledgements instead of a clock.
 
-    `costs`: "table" learns them per key in a bounded table, "sketch" in a count-min pair of `epsilon`
-    that is halved every `half_life` executions, and "known" takes the caller's `known_s`, which may be
-    off: acknowledgements correct it like any estimate.
-
-    Why "balanced" over a table is the default, from 40 streams of the paper's generator (Zipf-1.0, 25 %
-    under-provisioned, AVG(6.4 ms), Full Knowledge drops .2522): the saving is in drops against Full
-    Knowledge, the error is that of weighted counts per key, summed (Full Knowledge: .104).
-
-    ======================  =============  =============  ==================================
-    rule                    known: saving  table: saving  table: error
-    ======================  =============  =============  ==================================
-    hard                    43.6 %         41.1 %         .149, total -15 %: dear keys vanish
-    balanced, spread .002   42.8 %         40.2 %         .090
-    balanced, spread .005   42.3 %         39.6 %         .082
-    balanced, spread .02    40.8 %         38.0 %         .071
-    soft, gamma 4           40.6 %         38.1 %         .074
-    soft, gamma 1           31.5 %         28.3 %         .077
-    ======================  =============  =============  ==================================
-
-    At the same drops a balanced price has the smaller error, as its derivation says. On 400 other
-    streams .005 saves 41.0 % and 38.3 % (least of ten groups of 40: 40.2 % and 37.7 %). Limits: with
-    few rows a key (uniform keys, 50 %) the counts are worse than Full Knowledge's (.386 against
-    .277), and a larger spread is better there. A sketch of 2,718 columns comes within 3 points of
-    the table; one of 272 saves only 3 % under uniform keys. A price aims at tau for every moment,
-    not for the mean of all time: over-provisioned by 10 % it drops 0.8 % (Full Knowledge: 0.02 %)
-    and waits 2.9 ms instead of 4.4.
+    `costs` may be "known" besides: then the caller's `known_s`, which may be off; acknowledgements
+    correct it like any estimate.
     """
 
-    target: LatencyTarget = PAPER_TARGET
-    rule: PriceRule = BALANCED
-    costs: Literal["table", "sketch", "known"] = "table"
-    epsilon: float = 0.001
-    delta: float = 0.1
-    half_life: int = 4096
     ack_every: int = 16
-    seed: int = 0
+    #: How much an acknowledgement's ratio of real to estimated work counts after the next one.
+    ack_memory: float = 0.9
+
+    COSTS: ClassVar[tuple[str, ...]] = ("table", "sketch", "known")
 
     def __post_init__(self) -> None:
-        if self.costs not in ("table", "sketch", "known"):
-            raise BadArgument(f"costs={self.costs!r}: one of 'table', 'sketch', 'known'")
-        check_seed(self.seed)
-        self.build_costs()
+        super().__post_init__()
         self.operator()
-
-    @property
-    def shape(self) -> SketchShape:
-        """The sketch's shape."""
-        return SketchShape.of(self.epsilon, self.delta, self.seed)
-
-    def build_costs(self) -> AgedSketch | CostTable:
-        """An empty store of costs."""
-        if self.costs == "sketch":
-            return AgedSketch(self.shape, self.half_life)
-        return CostTable(seed=self.seed)
 
     def operator(self) -> AckingOperator:
         """The operator's side."""
@@ -118,7 +78,7 @@ class PriceShedder(Shedder):
     """
 
     def __init__(
-        self, config: PriceShedding, snapshot: Mapping[str, Any] | None = None,
+        self, config: AckedPrice, snapshot: Mapping[str, Any] | None = None,
         utility: Utility = may_always_drop,
     ) -> None:  # fmt: skip
         self._config, self._utility = config, utility
@@ -167,14 +127,14 @@ class PriceShedder(Shedder):
         done = min(ack.executed - self._executed, len(self._sent))
         self._executed = ack.executed
         learns = done == len(ack.durations_s)
-        self._real *= _CALIBRATION
-        self._estimated *= _CALIBRATION
-        for place in range(done):
+        self._real *= self._config.ack_memory
+        self._estimated *= self._config.ack_memory
+        for index in range(done):
             _, key, raw = self._sent.popleft()
             if learns:
                 if not self._known:
-                    self._costs.learn(key, ack.durations_s[place])
-                self._real += ack.durations_s[place]
+                    self._costs.learn(key, ack.durations_s[index])
+                self._real += ack.durations_s[index]
                 self._estimated += raw
         if self._estimated > 0.0:
             self._scale = self._real / self._estimated

@@ -1,10 +1,11 @@
-"""Results of a join on their way out: from payloads to rows, without a Python object a row."""
+"""Results of a join on their way out: pairs as columns, payloads as rows, no Python object for a row."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -12,10 +13,45 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StructField, StructType
 
 from headgate.errors import BadArgument
+from headgate.spark.join.block import Block
 from headgate.spark.join.meter import COUNTS
-from headgate.spark.join.pack import unpacked
+from headgate.spark.join.pack import OWN, as_one, unpacked
 
-__all__ = ["Unpacker", "counted", "result_schema"]
+__all__ = ["Unpacker", "counted", "joined_batches", "listed_batches", "result_schema"]
+
+
+def joined_batches(pairs: list[tuple[Block, np.ndarray, Block, np.ndarray]]) -> pa.RecordBatch | None:
+    """The user's columns of the left and the right rows of all pairs, side by side."""
+    found = []
+    for left, i, right, j in pairs:
+        ours = _own(left.batch).take(pa.array(i))
+        theirs = _own(right.batch).take(pa.array(j))
+        arrays = [*ours.columns, *theirs.columns]
+        found.append(pa.RecordBatch.from_arrays(arrays, names=[f"c{k}" for k in range(len(arrays))]))
+    return _as_one(found)
+
+
+def listed_batches(pairs: list[tuple[Block, np.ndarray, Block, np.ndarray]]) -> pa.RecordBatch | None:
+    """One row for each left row of each pair of blocks, with the right rows that it met as a list."""
+    found = []
+    for left, i, right, j in pairs:
+        order = np.argsort(i, kind="stable")
+        met, starts = np.unique(i[order], return_index=True)
+        theirs = _own(right.batch).take(pa.array(j[order]))
+        structs = pa.StructArray.from_arrays(theirs.columns, fields=list(theirs.schema))
+        lists = pa.ListArray.from_arrays(pa.array(np.append(starts, len(i)), pa.int32()), structs)
+        arrays = [*_own(left.batch).take(pa.array(met)).columns, lists]
+        found.append(pa.RecordBatch.from_arrays(arrays, names=[f"c{k}" for k in range(len(arrays))]))
+    return _as_one(found)
+
+
+def _as_one(found: list[pa.RecordBatch]) -> pa.RecordBatch | None:
+    return as_one(found) if found else None
+
+
+def _own(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Without Headgate's columns."""
+    return batch.drop_columns([name for name in OWN if name in batch.schema.names])
 
 
 @dataclass(frozen=True)
@@ -67,7 +103,7 @@ def _named(field: StructField, both: set[str], suffix: str) -> StructField:
 
 
 def counted(rows: DataFrame, basic_us: int) -> DataFrame:
-    """One row for each basic window and place; they add up."""
+    """One row for each basic window and shard; they add up."""
     number = F.col("numbers")
     estimate = number[0] + number[1]
     start = F.timestamp_micros(F.col("bucket") * F.lit(basic_us))

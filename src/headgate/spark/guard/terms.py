@@ -1,0 +1,90 @@
+"""What a guard's call fixed for its tasks, and which task is which."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from headgate.guards.inline_policy import InlinePolicy
+from headgate.spark.guard.memory import GuardMemory
+from headgate.spark.guard.output import results_in
+from headgate.store.lease import Holder
+
+__all__ = ["GuardTerms", "TaskId"]
+
+
+@dataclass(frozen=True)
+class TaskId:
+    """Which task this is: of which query, batch and partition, and in which run of the query."""
+
+    query: str
+    batch: int
+    partition: int
+    run: str | None
+
+    @classmethod
+    def here(cls, call: str) -> TaskId:
+        """From Spark's task context; a batch job is a query of one batch, named by its `guard` call."""
+        context = TaskContext.get()
+        partition = 0 if context is None else context.partitionId()
+        query = context.getLocalProperty("sql.streaming.queryId") if context else None
+        batch = context.getLocalProperty("streaming.sql.batchId") if context else None
+        if context is None or query is None or batch is None:
+            return cls(f"batch-{call}", 0, partition, None)
+        return cls(query, int(batch), partition, context.getLocalProperty("spark.jobGroup.id"))
+
+
+@dataclass(frozen=True)
+class GuardTerms:
+    """What a guard's call fixed for its tasks; pickled once, read in every task."""
+
+    name: str
+    function: Callable[[Any], Any]
+    #: "row", "pandas" or "arrow".
+    form: str
+    #: All columns, in the order in which they come; their names are not theirs on the way.
+    columns: tuple[str, ...]
+    #: The function's columns, the guard's own not among them.
+    inputs: tuple[str, ...]
+    keys: tuple[str, ...]
+    arrival: str | None
+    #: A boolean column: rows that are not dropped.
+    protected: str | None
+    #: A column of weights that the rows bring with them.
+    weights: str | None
+    #: The function's result, and then the guard's own columns.
+    output: pa.Schema
+    policy: InlinePolicy
+    control: str | None
+    on_error: str
+    dead_letters: str | None
+    chunk: int
+    seed: int
+    #: Whether the rows are a stream's: then workers that are starting cost no rows.
+    streaming: bool
+    #: Names this call of `guard`, and its number in the driver process.
+    call: str
+    number: int = 0
+    #: The driver process that built the guard.
+    driver: Holder | None = None
+    clock: Callable[[], float] = time.time
+    stopwatch: Callable[[], float] = time.perf_counter
+    #: The share of the target by which a row of a run's first batches counts as having come before its
+    #: task began, at most. The other share is left for the batch itself, which so ends about a target
+    #: after it began, and leaves the next one no more than it can catch up with.
+    cold_wait: float = 0.5
+
+    @property
+    def results(self) -> list[pa.Field]:
+        """The function's own columns."""
+        return results_in(self.output)
+
+    def memory(self) -> GuardMemory | None:
+        """The guard's memory, where there is a control folder."""
+        return None if self.control is None else GuardMemory(Path(self.control), self.name, self.policy)
