@@ -20,20 +20,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["RowCost"]
+from headgate.sites.tuning import PriceTuning
 
-#: Batches that are remembered.
-_BATCHES = 16
-#: Two batches tell a slope if one has so many times the rows of the other; so many pairs make an answer.
-_APART, _PAIRS = 1.3, 3
-#: A batch that took so many times as long as one with as many rows says that the other lacks time.
-_ODD = 3.0
-#: How far the price moves towards an answer.
-_STEP = 0.5
-#: The bound grows by this with every batch, as costs may.
-_GROWTH = 1.04
-#: A price is at least this share of its bound, and that much of it while nothing else is known.
-_LEAST, _FIRST = 0.02, 0.5
+__all__ = ["RowCost"]
 
 
 class RowCost:
@@ -46,31 +35,32 @@ class RowCost:
     (0.001, 2.0, 1000)
     """
 
-    def __init__(self) -> None:
-        self._seen: deque[tuple[float, float]] = deque(maxlen=_BATCHES)
+    def __init__(self, tuning: PriceTuning | None = None) -> None:
+        self._tuning = tuning or PriceTuning()
+        self._seen: deque[tuple[float, float]] = deque(maxlen=self._tuning.batches)
         self._bound = math.inf
         #: Batches with rows, cold ones too, that bound the price.
-        self._bounds: deque[tuple[float, float]] = deque(maxlen=_BATCHES)
+        self._bounds: deque[tuple[float, float]] = deque(maxlen=self._tuning.batches)
         self._per_row = 0.0
         self._fixed = 0.0
         self._told = False
 
-    def add(self, rows: float, seconds: float, trust: float = 1.0) -> None:
-        """Learn from a batch; a cold one (`trust` below 1) only says what rows cost at most."""
+    def add(self, rows: float, seconds: float, cold: bool = False) -> None:
+        """Learn from a batch; one of a run's first (`cold`) only says what rows cost at most."""
         if rows > 0 and seconds > 0.0:
             first = not self.known
             self._bounds.append((rows, seconds))
             least, second = _two_least(self._bounds)
             # The second least, once there are some: one report that lacks most of its time says nothing.
-            if len(self._bounds) < _PAIRS:
-                self._bound = min(self._bound * _GROWTH, _ratio(least))
-            elif len(self._bounds) == _PAIRS and self._is_odd(least):
+            if len(self._bounds) < self._tuning.pairs:
+                self._bound = min(self._bound * self._tuning.growth, _ratio(least))
+            elif len(self._bounds) == self._tuning.pairs and self._is_odd(least):
                 self._bound = _ratio(second)  # what was believed while there was nothing else
             else:
-                self._bound = min(self._bound * _GROWTH, _ratio(second))
+                self._bound = min(self._bound * self._tuning.growth, _ratio(second))
             if first:
-                self._per_row = _FIRST * self._bound
-        if trust >= 1.0 or not self.known:
+                self._per_row = self._tuning.first * self._bound
+        if not cold or not self.known:
             self._seen.append((rows, seconds))
             self._learn()
         self._per_row = min(self._per_row, self._bound)
@@ -79,7 +69,8 @@ class RowCost:
     def _is_odd(self, batch: tuple[float, float]) -> bool:
         """Whether a batch without more rows took several times as long: then time is missing here."""
         rows, seconds = batch
-        return any(y > _ODD * seconds for x, y in self._bounds if x <= _APART * rows)
+        tuning = self._tuning
+        return any(y > tuning.odd * seconds for x, y in self._bounds if x <= tuning.apart * rows)
 
     def _learn(self) -> None:
         points = list(self._seen)
@@ -87,13 +78,14 @@ class RowCost:
             (y - v) / (x - u)
             for i, (x, y) in enumerate(points)
             for u, v in points[:i]
-            if max(x, u) >= _APART * max(min(x, u), 1.0)
+            if max(x, u) >= self._tuning.apart * max(min(x, u), 1.0)
         ]
-        self._told = len(slopes) >= _PAIRS
+        self._told = len(slopes) >= self._tuning.pairs
         if self._told:
-            answer = min(max(statistics.median(slopes), _LEAST * self._bound), self._bound)
+            least = self._tuning.least * self._bound
+            answer = min(max(statistics.median(slopes), least), self._bound)
             # Early answers are all there is; later ones move it by and by.
-            step = 1.0 if len(points) <= 4 else _STEP
+            step = 1.0 if len(points) <= 4 else self._tuning.step
             self._per_row += step * (answer - self._per_row)
 
     def _rest(self) -> float:
@@ -145,13 +137,12 @@ class RowCost:
         """Go on from `snapshot`."""
         self._bound = math.inf if value["bound"] is None else float(value["bound"])
         self._per_row, self._fixed = float(value["per_row"]), float(value["fixed"])
-        self._seen = _points(value["seen"])
-        self._bounds = _points(value["bounds"])
+        self._seen = self._points(value["seen"])
+        self._bounds = self._points(value["bounds"])
         self._told = bool(value["told"])
 
-
-def _points(value: Iterable[Sequence[float]]) -> deque[tuple[float, float]]:
-    return deque(((float(x), float(y)) for x, y in value), maxlen=_BATCHES)
+    def _points(self, value: Iterable[Sequence[float]]) -> deque[tuple[float, float]]:
+        return deque(((float(x), float(y)) for x, y in value), maxlen=self._tuning.batches)
 
 
 def _ratio(batch: tuple[float, float]) -> float:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headgate.errors import BadArgument
 from headgate.fairness.mirror import MirrorSettings
 from headgate.sites.shedders import shedder
+from headgate.sites.tuning import SiteTuning
 
 __all__ = ["SiteSettings"]
 
@@ -34,6 +35,8 @@ class SiteSettings:
     #: A coordinator's word that is older than this no longer counts.
     stale_s: float = 10.0
     seed: int = 0
+    #: Numbers that nobody has to set.
+    tuning: SiteTuning = field(default_factory=SiteTuning, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("cores", "stw_s", "interval_s", "hold_s", "stale_s"):

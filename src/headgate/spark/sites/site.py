@@ -6,7 +6,6 @@ import atexit
 import logging
 import math
 import os
-import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -20,9 +19,12 @@ from headgate.errors import BadArgument, WrongKindOfFrame
 from headgate.policies import Policy, Uniform, ValueClasses
 from headgate.settings import RETENTION_S, GateSettings
 from headgate.sites.agreed import Agreed
-from headgate.sites.allocator import SiteAllocator, SiteSettings
+from headgate.sites.allocator import SiteAllocator
 from headgate.sites.controller import SiteShare
-from headgate.sites.ticker import Exchange, Ticker
+from headgate.sites.exchange import Exchange
+from headgate.sites.settings import SiteSettings
+from headgate.sites.shared import SharedSite
+from headgate.sites.ticker import Ticker
 from headgate.sites.wire.client import CoordinatorClient
 from headgate.sites.wire.protocol import check_name
 from headgate.spark.session import (  # first: it says which extra is missing
@@ -123,22 +125,19 @@ class Site:
             stale_s=max(10.0, 5.0 * hold_s),
             seed=seed,
         )
-        self._lock = threading.RLock()
-        self._shares = SiteAllocator(self.settings)
+        self._shared = SharedSite(SiteAllocator(self.settings))
         claim = self._claim()
         exchanges = []
         try:
             if coordinator is not None:
                 secret = os.environ.get("HEADGATE_TOKEN") if token is None else token
                 client = CoordinatorClient(coordinator, name, secret, folder=self._folder)
-                exchanges.append(Exchange(self._shares, self._lock, client, self.settings.interval_s))
+                exchanges.append(Exchange(self._shared, client, self.settings.interval_s))
         except Exception:
             claim.close()
             raise
         self._claimed = claim
-        self._ticker = Ticker(
-            self._shares, self._lock, self._folder, exchanges, at_work=partial(_at_work, spark)
-        )
+        self._ticker = Ticker(self._shared, self._folder, exchanges, at_work=partial(_at_work, spark))
         self._open[(str(self._control), name)] = self
         self._ticker.start()
         atexit.register(self._at_exit, weakref.ref(self))
@@ -181,8 +180,8 @@ class Site:
             raise BadArgument(f"priority={priority!r}: a whole number; 0 is usual")
         if weight is not None:
             weight = number("weight", weight, "above 0; 1 is usual")
-        with self._lock:
-            self._shares.declare(name, weight=weight, priority=priority, of=of)
+        with self._shared as allocator:
+            allocator.state.declare(name, weight=weight, priority=priority, of=of)
 
     def gate(
         self,
@@ -254,7 +253,7 @@ class Site:
             settings=settings,
             control=self._control,
             policy=policy or Uniform(),
-            controller=SiteShare(name, self._shares, self._lock, floor),
+            controller=SiteShare(name, self._shared, floor),
             arrival=None,
             identity=strings("identity", identity),
             start=1.0 if start is None else start,
@@ -273,28 +272,27 @@ class Site:
             self._require_open()
             build.check_sic(frame)
             self._require_free(name, query, source)
-            with self._lock:
-                is_new, knew = name not in self._shares.gates, query in self._shares.queries
-                self._shares.enter(
-                    name, query=query, source=source, hold_s=hold_s, agreed=agreed, start=start
-                )
-                opening = max(floor, self._shares.gates[name].rate)
+            with self._shared as allocator:
+                state = allocator.state
+                is_new, knew = name not in state.gates, query in state.queries
+                state.enter(name, query=query, source=source, hold_s=hold_s, agreed=agreed, start=start)
+                opening = max(floor, allocator.rate(name, time.monotonic()))
             try:
                 return replace(build, start=opening).apply(frame)
             except Exception:
                 if is_new:  # a source that never sends would count in |S| for good
-                    with self._lock:
-                        self._shares.withdraw(name)
+                    with self._shared as allocator:
+                        allocator.state.withdraw(name)
                         if not knew:
-                            self._shares.end(query)
+                            allocator.state.end(query)
                 raise
 
         return apply
 
     def _require_free(self, gate: str, query: str, source: str | None) -> None:
         """One gate, one source: of two under one name the first would be taken for the second."""
-        with self._lock:
-            known = self._shares.gates.get(gate)
+        with self._shared as allocator:
+            known = allocator.state.gates.get(gate)
         if known is None or (known.query, known.source) == (query, source):
             return
         ended = known.batches > 0 and known.stream not in {str(q.id) for q in self._spark.streams.active}
@@ -320,29 +318,26 @@ class Site:
                 raise WrongKindOfFrame(
                     f"the results of query {query!r} are a batch DataFrame: measure those of a stream"
                 )
-            with self._lock:
-                gates = self._shares.gates.values()
-                known = sorted({gate.query for gate in gates})
-                self._shares.will_measure(query)
+            with self._shared as allocator:
+                known = sorted({gate.query for gate in allocator.state.gates.values()})
+                allocator.state.will_measure(query)
             if query not in known:
                 others = ", ".join(known) or "no query yet"
                 log.warning(
                     "site %r measures the result of query %r, and none of its gates is for that (they "
                     "are for %s): is the name right?", self.name, query, others,
                 )  # fmt: skip
-            ControlLoop.of(self._spark).register(
-                ResultSpec.named(query, self._control, self._shares, self._lock)
-            )
+            ControlLoop.of(self._spark).register(ResultSpec.named(query, self._control, self._shared))
             return metered(frame, query)
 
         return apply
 
     def leave(self, query: str) -> None:
-        """The query has ended here: nothing of it counts any more."""
+        """End a query at this site: its gates and its results no longer count."""
         check_name("query", query)
-        with self._lock:
-            known = self._shares.queries
-            self._shares.end(query)
+        with self._shared as allocator:
+            known = allocator.state.queries
+            allocator.state.end(query)
         if query not in known:
             log.warning("query %r is not at site %r, which has %s", query, self.name, ", ".join(known))
 
@@ -353,8 +348,8 @@ class Site:
     @property
     def sic(self) -> dict[str, float]:
         """The SIC of every query at this site, as far as it is known."""
-        with self._lock:
-            views = self._shares.views(time.monotonic())
+        with self._shared as allocator:
+            views = allocator.state.views(time.monotonic())
         return {query: view.sic for query, view in views.items() if not math.isnan(view.sic)}
 
     @property
@@ -365,7 +360,9 @@ class Site:
     stopped = False
 
     def __repr__(self) -> str:
-        state = "stopped" if self.stopped else f"{len(self._shares.queries)} queries"
+        with self._shared as allocator:
+            queries = len(allocator.state.queries)
+        state = "stopped" if self.stopped else f"{queries} queries"
         return f"Site({self.name!r}, control={str(self._control)!r}, {state})"
 
     def _require_open(self) -> None:
@@ -373,7 +370,7 @@ class Site:
             raise BadArgument(f"site {self.name!r} has been stopped: open it again with hg.Site(...)")
 
     def stop(self) -> None:
-        """The site ends; its gates keep their last plans. Stop the streams first."""
+        """End the site; its gates keep their last plans. Stop the streams first."""
         if not self.stopped:
             self.stopped = True
             self._open.pop((str(self._control), self.name), None)
