@@ -51,7 +51,7 @@ class OneStream:
         self.two = False
 
     def counts(self, stream: str, batch: int) -> bool:
-        """Whether this batch belongs into the account; one that runs again is in it already."""
+        """Whether to count this batch; one that runs again was counted before."""
         if stream == self.name:
             self.two = self.two or self._beside > 0
             self._beside = 0
@@ -140,7 +140,7 @@ class QueryAccount:
 
 
 def cleaned(sample: LoadSample) -> LoadSample:
-    """What is no amount counts as nothing: one nan would be in every sum for a whole window."""
+    """The sample with 0 for what is no amount: one NaN would be in every sum for a whole window."""
     work, interval = sample.work_s, sample.interval_s
     return replace(
         sample,

@@ -80,7 +80,7 @@ class Agreed:
 
     @property
     def limit(self) -> float:
-        """Tuples that count, in a window."""
+        """The most tuples of a window that count."""
         if self._given is not None:
             return self._given
         return math.inf if self.usual is None else self._tuning.times * self.usual

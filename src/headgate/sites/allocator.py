@@ -58,7 +58,7 @@ class SiteAllocator:
             self._capacity.ended(stream, running(now_s), self.overloaded)
 
     def capacity(self, now_s: float) -> float:
-        """Task seconds a second that are there for rows; or rows, where capacity is given so."""
+        """Task seconds a second for rows; or rows a second, where the capacity is given in rows."""
         return self._capacity.for_rows(self.state.running(now_s))
 
     @property
@@ -107,7 +107,7 @@ class SiteAllocator:
                 self._grant(gate, share * offer.tuples / interval, elapsed, now_s)
 
     def _offers(self, views: Mapping[str, QueryView], now_s: float) -> dict[str, Offer]:
-        """What every gate of which something is known brings in an interval, by gate."""
+        """What each gate brings in an interval, by gate; those without a batch so far are left out."""
         found = {}
         for name, gate in self.state.gates.items():
             stream = self.state.streams.get(gate.stream)
@@ -168,7 +168,7 @@ class SiteAllocator:
         gate.quota = granted if gate.rate < 1.0 else None
 
     def rate(self, gate: str, now_s: float) -> float:
-        """The share of a gate's next batch to keep: what was granted, if more rows have come since."""
+        """The share of a gate's next batch to keep: what was granted, over what is expected now."""
         account = self.state.gates[gate]
         stream = self.state.streams.get(account.stream)
         kept = self._opening(account) if account.rate is None else account.rate
@@ -182,7 +182,7 @@ class SiteAllocator:
         return min(kept, most / expected)
 
     def _opening(self, gate: GateAccount) -> float:
-        """What to keep of a stream of which nothing is known: as much as of the others."""
+        """The share to keep of a stream of which nothing is known yet: as much as of the others."""
         if gate.start is not None:
             return gate.start
         if not self.overloaded or gate.derived:

@@ -22,7 +22,7 @@ __all__ = ["SiteCapacity"]
 
 
 class SiteCapacity:
-    """What there is for rows; `running` are the streams that have something to do."""
+    """How much task time there is for rows. `running` are the streams that have something to do."""
 
     def __init__(self, settings: SiteSettings) -> None:
         self._settings = settings
@@ -34,7 +34,7 @@ class SiteCapacity:
         return self._settings.cores * self._settings.headroom
 
     def for_rows(self, running: Sequence[StreamCost]) -> float:
-        """Task seconds a second; or rows a second, where the capacity is given so."""
+        """Task seconds a second for rows; or rows a second, where the capacity is given in rows."""
         if self._settings.rows_per_s is not None:
             return self._settings.rows_per_s * min(1.0, self.trim)
         planned = self._planned * self.trim
@@ -42,14 +42,14 @@ class SiteCapacity:
         return max(self._tuning.for_rows * planned, planned - fixed)
 
     def each(self, running: Sequence[StreamCost]) -> float:
-        """Cores for one stream: four alike have a quarter, one beside three small ones has all."""
+        """Cores for one stream: a quarter among four alike, nearly all beside three small ones."""
         usage = [stream.usage for stream in running if stream.known]
         squares = sum(used * used for used in usage)
         sharers = sum(usage) ** 2 / squares if squares > 0.0 else 1.0
         return self._settings.cores / sharers
 
     def ended(self, stream: StreamCost, running: Sequence[StreamCost], overloaded: bool) -> None:
-        """A batch of this stream is over: less if rows made it late, more while all are early."""
+        """Correct the trim after a batch: down if rows made it late, up while all are early."""
         if stream.lateness > self._tuning.late:
             if self._alone(stream, running):
                 stream.own_limit()
@@ -66,16 +66,16 @@ class SiteCapacity:
         self._follow(stream, running, overloaded)
 
     def _follow(self, stream: StreamCost, running: Sequence[StreamCost], overloaded: bool) -> None:
-        """Towards using what was planned; each stream's batch has its word, so each has a small one."""
+        """Move the trim until streams use what was planned; each stream moves it by its part."""
         # Where the capacity is given in rows, what the cores are used for is not the question.
         planned = self._planned if self._settings.rows_per_s is None else math.inf
         tuning = self._tuning
         used = sum(s.usage for s in running)
         on_rows = sum(s.usage_on_rows for s in running)
         held_up = [s for s in running if s.lateness >= tuning.early]
-        blamed = on_rows >= max(tuning.blamed * used, tuning.for_rows * planned)
+        blamed = on_rows >= tuning.for_rows * planned
         if used > tuning.over * planned and blamed and not self._futile(running):
-            self.trim *= max(tuning.most_cut_in_time, math.sqrt(planned / used)) ** (1.0 / len(running))
+            self.trim *= max(tuning.most_cut, math.sqrt(planned / used)) ** (1.0 / len(running))
         elif all(self._alone(s, running) for s in held_up):
             spare = overloaded and used < tuning.under * planned
             most = tuning.most_trim if spare and math.isfinite(planned) else max(1.0, self.trim)
@@ -90,14 +90,14 @@ class SiteCapacity:
         return self._settings.rows_per_s is None and planned - fixed <= self._tuning.for_rows * planned
 
     def _alone(self, stream: StreamCost, running: Sequence[StreamCost]) -> bool:
-        """Whether fewer rows of others would not help it: they have few, or cores are idle anyway."""
+        """Whether a stream is late by itself, so that fewer rows of others would not help it."""
         used = sum(s.usage for s in running if s.known)
-        few = self._tuning.alone if not stream.derived else self._tuning.beside_derived
-        cores = self._settings.cores
-        return used - stream.usage < few * cores or used < self._tuning.idle * cores
+        cores, tuning = self._settings.cores, self._tuning
+        few = tuning.beside_derived if stream.derived else tuning.alone
+        return used - stream.usage < few * cores or used < tuning.idle * cores
 
     def checked(self, trim: float) -> float:
-        """The trim from before a restart as one to go on from; `ValueError` if it is none."""
+        """A trim from before a restart, within its bounds; `ValueError` if it is no number."""
         if not trim >= 0.0:
             raise ValueError(f"trim is {trim!r}")
         return min(1.0, max(self._tuning.least_trim, trim))

@@ -25,7 +25,7 @@ class SiteShare:
     clock: Callable[[], float] = field(default=time.monotonic, compare=False, repr=False)
 
     def build(self, snapshot: Mapping[str, Any] | None = None) -> Controller:
-        """The controller; what it learned is the site's to keep."""
+        """The controller; a snapshot has nothing for it, since the site keeps what was learned."""
         return SiteShareController(self)
 
 
@@ -85,7 +85,7 @@ class SiteShareController(Controller):
         return Budget(keep, "idle" if keep >= 1.0 else "shedding", why, sic=sic)
 
     def snapshot(self) -> dict[str, Any]:
-        """Only that there was one: the site remembers, and a query's first batch is behind it."""
+        """The gate's name: what was learned is in the site's own snapshot."""
         return {"gate": self._config.gate}
 
 

@@ -1,15 +1,16 @@
 """What a row costs where a batch costs far more than its rows: robust, and never fooled upwards.
 
-`CapacityFit` holds one query's target: it gives rows at least a tenth of every batch, and what it thinks
-of a row matters little as long as batches end in time. At a site a row's price decides how many are
-kept. With few rows kept, and a fixed price that comes and goes with the neighbours, a tenth of the batch
-on few rows is a huge price, which keeps fewer still, until nothing is kept for good (three Sparks on two
-cores: 0.3 ms a row went to 60).
+The fit of a gate by itself (`headgate.control`) holds one query's target, and what it thinks of a row
+matters little as long as batches end in time. At a site a row's price decides how many rows each stream
+gets. Batches become longer there when neighbours are busy, and whatever blames the rows for it keeps
+fewer of them for nothing: beside neighbours that come and go, a plain least-squares line has four times
+the price and sheds half of the rows that would fit (``tests/sites/test_row_cost.py`` swaps the two).
 
 So two rules. Rows cannot have cost more than the whole batch: the least time per row of recent batches
 is a bound, and it is the batch with many rows that sets it. Below it the price is the median slope
 between pairs of batches that differ in rows (Theil and Sen), which some odd batches do not move. Where
-batches tell nothing, the price stays, and what is left over is the fixed price's.
+batches are too much alike to tell, the price falls a little with each, so that rows grow until they
+differ; what is left over is the fixed price's.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class RowCost:
         self._fixed = self._rest() if self._seen else max(0.0, seconds - self._per_row * rows)
 
     def _is_odd(self, batch: tuple[float, float]) -> bool:
-        """Whether a batch without more rows took several times as long: then time is missing here."""
+        """Whether another batch with no more rows took several times as long: this one lacks time."""
         rows, seconds = batch
         tuning = self._tuning
         return any(y > tuning.odd * seconds for x, y in self._bounds if x <= tuning.apart * rows)
@@ -81,8 +82,12 @@ class RowCost:
             if max(x, u) >= self._tuning.apart * max(min(x, u), 1.0)
         ]
         self._told = len(slopes) >= self._tuning.pairs
+        least = self._tuning.least * self._bound
+        if not self._told and self.known:
+            # Batches are too much alike to tell. A price that falls lets rows grow until they do: with
+            # one that stays, a stream that began with few rows and dear batches keeps few for good.
+            self._per_row = max(least, self._per_row / self._tuning.growth)
         if self._told:
-            least = self._tuning.least * self._bound
             answer = min(max(statistics.median(slopes), least), self._bound)
             # Early answers are all there is; later ones move it by and by.
             step = 1.0 if len(points) <= 4 else self._tuning.step
@@ -103,7 +108,7 @@ class RowCost:
 
     @property
     def surely_fixed_s(self) -> float:
-        """The same, as far as batches tell: nothing while all of it may be the rows'."""
+        """The part of `fixed_s` that is proved: 0 while batches tell no slope."""
         return self._fixed if self._told else 0.0
 
     @property
@@ -113,7 +118,7 @@ class RowCost:
 
     @property
     def blamed_s(self) -> float:
-        """The most that a row may be blamed for: all of the batch, while batches do not tell."""
+        """The most that a row can cost: its share of a whole batch, while batches tell no slope."""
         return self._per_row if self._told or not self.known else self._bound
 
     def rows_within(self, seconds: float) -> float:

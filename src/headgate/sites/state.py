@@ -1,7 +1,7 @@
-"""Who is at a site, and what came: the books that its decisions are made from.
+"""Who is at a site, and what came: the state that its decisions are made from.
 
 Queries, the gates that their rows come through, the streams that these are in, and what coordinators
-say. What a row is worth (themis-2016, Eq. 1) and what a query's SIC is (Eq. 4) follow from them.
+say. The SIC of a row (themis-2016, Eq. 1) and of a query (Eq. 4) follow from them.
 Departures: counts are rates over the time that batches collect (`WindowedRate`); a source that sends
 more than was agreed does not earn more for it (`Agreed`); and a query without a coordinator's word is
 judged by what this site accepted of it.

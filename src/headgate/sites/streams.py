@@ -48,12 +48,12 @@ class StreamCost:
         self.interval_s = hold_s
 
     def enter(self, gate: str, hold_s: float) -> None:
-        """A gate is in this stream; the strictest target holds."""
+        """Count this gate as part of the stream; the strictest target of its gates holds."""
         self._holds[gate] = hold_s
         self.hold_s = min(self._holds.values())
 
     def leave(self, gate: str) -> None:
-        """Its batches no longer wait for this gate's part."""
+        """Count this gate as part no longer: batches are complete without it."""
         self._holds.pop(gate, None)
         self.hold_s = min(self._holds.values(), default=self.hold_s)
 
@@ -98,18 +98,18 @@ class StreamCost:
         return True
 
     def own_limit(self) -> None:
-        """It was late, and not because of others: its next batches get fewer rows."""
+        """Limit the rows of the next batches: this one was late, and not because of other streams."""
         self._most = max(1.0, self._rows) * self._aim / self.lateness
 
     def relax(self) -> None:
-        """A few rows more, if its own batches were the limit."""
+        """Raise the stream's own limit a little, if its last batch came near it."""
         tuning = self._tuning
         if self._rows >= tuning.near * self._most:
             easy = self.duration_s <= tuning.easy * self.hold_s
             self._most *= tuning.leap if easy else tuning.step
 
     def most_rows(self, cores: float) -> float:
-        """The most rows of a batch that can be within the target, whatever the others do."""
+        """The most rows that a batch can have and still end within the target, with so many cores."""
         whole = cores * self.hold_s
         if self._fit.surely_fixed_s > self._tuning.most_fixed * whole:
             return self._most  # late whatever its rows: fewer would not help
@@ -122,11 +122,11 @@ class StreamCost:
 
     @property
     def usage_on_rows(self) -> float:
-        """The part of it that rows are to blame for."""
+        """The part of `usage` that its rows took."""
         return min(self._work, self._fit.blamed_s * self._rows) / max(self.interval_s, self.duration_s)
 
     def collects_s(self, now_s: float) -> float:
-        """How long the next batch collects its rows: as long as the one that runs takes."""
+        """Seconds over which the next batch collects its rows: as long as the running one takes."""
         running = now_s - self.heard_s
         return max(self.interval_s, self.duration_s, 0.0 if self.silent(now_s) else running)
 

@@ -102,7 +102,7 @@ class Ticker:
             self._complain("tick", error)
 
     def _complain(self, where: str, error: Exception) -> None:
-        """Each fault once; the name of a file that differs every time does not make it another."""
+        """Log each fault once; one that only names another file each time is the same fault."""
         text = f"{type(error).__name__}: {error}".splitlines()[0]
         kind = f"{type(error).__name__} {error.errno}" if isinstance(error, OSError) else text
         if kind != self._faults.get(where):

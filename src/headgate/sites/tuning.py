@@ -36,16 +36,12 @@ class CapacityTuning:
     early: float = 0.75
     #: Share of the target at which a correction aims: between `early` and `late`, where it may rest.
     aim: float = 0.85
-    #: Factor. The trim falls by no more than this for one late batch, which is no trend; and for one
-    #: that is in time while streams use more than was planned.
+    #: Factor. The trim falls by no more than this for one batch, which is no trend.
     most_cut: float = 0.7
-    most_cut_in_time: float = 0.85
     #: Share of planned task time. The trim falls when streams use more than `over` of it, and may grow
     #: above 1 when they use less than `under` although there is more to do: prices were wrong then.
     over: float = 1.05
     under: float = 0.92
-    #: Share of the task time in use that rows must have taken before they are to blame for it.
-    blamed: float = 0.2
     #: The trim of a new site, as prices are not known yet; and the least and the greatest one. The
     #: greatest is reached where rows turn out to cost a quarter of what batches seem to say.
     first_trim: float = 0.8

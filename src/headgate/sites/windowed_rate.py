@@ -6,8 +6,12 @@ the count jumps by a third. Here amounts are divided by the time in which they w
 start of one batch to the start of the next, and scaled to a whole window.
 
 A stream without rows runs no batch. The time of a pause is not one of collecting: counted so, the first
-rows after it would look few, and be worth many times what they are. Where every batch comes late,
+rows after it would look few, and each would have many times its SIC. Where every batch comes late,
 because rows are few, that is the stream's way and no pause.
+
+`control.arrivals` answers another question, how many rows the *next* batch brings: it follows a rise at
+once, knows backlogs and caps, and counts rows only. This is the mean over a window that Eq. 1 divides
+by, of rows and of SIC; a gate's account has both.
 """
 
 from __future__ import annotations
@@ -66,7 +70,7 @@ class WindowedRate:
             self._batches.popleft()
 
     def at_work(self, now_s: float) -> None:
-        """Its next batch is being processed: that it is not heard of is no silence."""
+        """Note that the next batch is being processed: the time without a report is no silence."""
         self._heard = max(self._heard, now_s)
 
     @property

@@ -37,11 +37,11 @@ def _mixed() -> list[Stream]:
 
 
 def _small() -> list[Stream]:
-    """Ten small streams whose batches cost more than their rows, and never the same."""
+    """Eight small streams whose batches cost more than their rows, and never the same."""
     return [
-        Stream(f"q{i}", lambda t: 1500, trigger_s=4.0, fixed_task_s=0.4, fixed_wall_s=0.3,
+        Stream(f"q{i}", lambda t: 1800, trigger_s=4.0, fixed_task_s=0.5, fixed_wall_s=0.3,
                per_row_s=3e-4, noise=0.6)
-        for i in range(10)
+        for i in range(8)
     ]  # fmt: skip
 
 
@@ -70,6 +70,14 @@ def _derived() -> list[Stream]:
     ]
 
 
+def _too_many_derived() -> list[Stream]:
+    """More derived rows than the cores can do, beside a source that could give way."""
+    return [
+        Stream("a", lambda t: 5000, noise=0.2),
+        Stream("b", lambda t: 60_000, brings=1e-6, noise=0.2),
+    ]
+
+
 def _alone() -> list[Stream]:
     """One that uses one core of four, and is late all by itself."""
     return [
@@ -82,6 +90,28 @@ def _alone() -> list[Stream]:
 def _dear() -> list[Stream]:
     """Batches that cost more than there is, whatever their rows."""
     return [Stream(f"q{i}", lambda t: 3000, fixed_task_s=0.9, noise=0.2) for i in range(4)]
+
+
+def _neighbours() -> list[Stream]:
+    """Rows that fit easily; what a batch costs besides them is six times as much a third of the time."""
+
+    def busy(turn: int) -> Callable[[float], float]:
+        return lambda at: 6.0 if int(at / 20.0 + 0.37 * turn) % 3 == 0 else 1.0
+
+    return [
+        Stream(f"q{i}", lambda t: 1500, trigger_s=4.0, fixed_task_s=0.75, fixed_wall_s=0.4, noise=0.9,
+               fixed=busy(i))
+        for i in range(4)
+    ]  # fmt: skip
+
+
+def _long_triggers() -> list[Stream]:
+    """Triggers of half a minute beside one of a second."""
+    return [
+        Stream("slow", lambda t: 15_000, trigger_s=30.0, hold_s=20.0, noise=0.2),
+        Stream("slower", lambda t: 5000, trigger_s=40.0, hold_s=30.0, per_row_s=3e-4, noise=0.2),
+        Stream("fast", lambda t: 15_000, noise=0.2),
+    ]
 
 
 def _drift() -> list[Stream]:
@@ -143,17 +173,24 @@ def _starts() -> list[Stream]:
 KINDS = {
     "mixed": SiteKind(_mixed),
     "small streams": SiteKind(
-        _small, seconds=400.0, warm_s=120.0, settings={"hold_s": 4.0, "stw_s": 40.0, "delay_s": 7.0}
+        _small, seconds=320.0, warm_s=100.0, settings={"hold_s": 4.0, "stw_s": 40.0, "delay_s": 7.0}
     ),
     "burst": SiteKind(_burst),
     "pauses": SiteKind(_pauses, seconds=240.0),
     "derived rows": SiteKind(_derived),
+    "too many derived": SiteKind(_too_many_derived),
     "late by itself": SiteKind(_alone, cores=4.0),
     "dear batches": SiteKind(_dear),
+    "neighbours": SiteKind(
+        _neighbours, seconds=200.0, warm_s=80.0, settings={"hold_s": 4.0, "stw_s": 40.0, "delay_s": 7.0}
+    ),
+    "long triggers": SiteKind(
+        _long_triggers, seconds=500.0, warm_s=200.0, settings={"stw_s": 200.0, "delay_s": 30.0}
+    ),
     "price drifts": SiteKind(_drift),
     "comes and goes": SiteKind(_changes, seconds=210.0),
     "all fits": SiteKind(_fits),
     "results measured": SiteKind(_measured),
-    "stalls": SiteKind(_stalls),
+    "stalls": SiteKind(_stalls, seconds=240.0),
     "cold start": SiteKind(_starts, seconds=60.0, warm_s=2.0),
 }

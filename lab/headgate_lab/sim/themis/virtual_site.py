@@ -40,6 +40,8 @@ class Stream:
     #: How far batches' costs vary: rows and the fixed price are multiplied by a draw each, from
     #: 1 - noise to 1 + noise.
     noise: float = 0.0
+    #: The same of what a batch costs besides its rows: neighbours on the same cores come and go.
+    fixed: Callable[[float], float] = lambda at: 1.0
     #: How many times as much the first two batches cost besides their rows: compiling, starting workers.
     cold: float = 1.0
     #: The share of batches whose report lacks almost all of their task time.
@@ -164,7 +166,8 @@ class VirtualSite:
         cold = stream.cold if stream.batch < 2 else 1.0
         rows = stream.per_row_s * stream.price(self.now) * stream.kept * self._varied(stream)
         stream.left_wall = stream.fixed_wall_s * cold
-        stream.work = stream.fixed_task_s * cold * self._varied(stream) + rows
+        fixed = stream.fixed_task_s * stream.fixed(self.now) * self._varied(stream)
+        stream.work = fixed * cold + rows
         stream.left_task = stream.work
 
     def _varied(self, stream: Stream) -> float:

@@ -1,4 +1,4 @@
-"""The SIC of a query's results: measured where they come out, told to the query's site (Eq. 4)."""
+"""The SIC of a query's results: measured where they come out, and handed to the site (Eq. 4)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headgate.run.spec import Spec
 from headgate.sites.shared import SharedSite
 from headgate.spark.gate.meter import PREFIX, by_name, finite, sample_of
 from headgate.spark.loop.kinds import kind_of_report
-from headgate.spark.sic.column import worth
+from headgate.spark.sic.column import row_sic
 
 __all__ = ["ResultReport", "ResultSpec", "metered", "result_reports_in"]
 
@@ -26,7 +26,7 @@ _SUFFIX = ".result"
 
 def metered(frame: DataFrame, query: str) -> DataFrame:
     """The results, counted on their way out."""
-    return frame.observe(f"{PREFIX}{query}{_SUFFIX}", *_behind_result(worth()))
+    return frame.observe(f"{PREFIX}{query}{_SUFFIX}", *_behind_result(row_sic()))
 
 
 def _behind_result(sic: Column) -> list[Column]:
@@ -72,7 +72,7 @@ class ResultSpec(Spec):
 
 
 class ResultRun(Run):
-    """The meter in one stream; its books are the site's."""
+    """The meter in one stream; the site keeps what it measures."""
 
     spec: ResultSpec
 
@@ -82,4 +82,4 @@ class ResultRun(Run):
             allocator.state.results(self.spec.of, report.sample, self.spec.clock())
 
     def pass_over(self, batch: int) -> None:
-        """A batch without results says nothing."""
+        """Ignore a batch without results: it says nothing about SIC."""

@@ -143,7 +143,7 @@ class Site:
         atexit.register(self._at_exit, weakref.ref(self))
 
     def _claim(self) -> IO[str]:
-        """The name, for this process alone: two would write one status file."""
+        """Take the site's name for this process alone: two processes would write one status file."""
         other = self._open.get((str(self._control), self.name))
         if other is not None and not other.stopped:
             raise BadArgument(
@@ -204,15 +204,15 @@ class Site:
         """A gate for ``DataFrame.transform``, which keeps this query's fair share.
 
         query: the query that the rows are for; its fragments at other sites bear the same name.
-        source: which of the query's sources the rows come from. Rows get a column ``_sic``, what each is
-            worth. Without it the rows are *derived*: they come from another fragment and bring their
-            ``_sic`` along; they are shed only when nothing else is left to shed.
+        source: which of the query's sources the rows come from. Rows get a column ``_sic``, each row's
+            source information. Without it the rows are *derived*: they come from another fragment and
+            bring their ``_sic`` along; they are shed only when nothing else is left to shed.
         hold: the longest a batch of this stream may take; by default the site's.
         agreed: rows a second of this source that count. One that sends more earns no more by it, so
             the others do not pay. By default a quarter more than it usually sends; ``math.inf`` counts
             all, as published.
         start: keep rate of the very first batch. By default all, or what the others keep while the
-            site is overloaded. Its rows are worth 0: nobody knows yet how many come.
+            site is overloaded. Its rows have SIC 0: nobody knows yet how many come.
 
         The rest is as with ``hg.gate``: how much is the site's answer, which rows is the policy's.
         """
