@@ -146,7 +146,7 @@ _benchmark(
     "site-numbers",
     "Whether what a site achieves depends on its tuned numbers, in virtual time.",
     module="themis.site_numbers",
-    takes="20 minutes; quick: 2.",
+    takes="15 minutes; quick: 7.",
 )
 _benchmark(
     "join-rules",

@@ -37,11 +37,11 @@ def _mixed() -> list[Stream]:
 
 
 def _small() -> list[Stream]:
-    """Eight small streams whose batches cost more than their rows, and never the same."""
+    """Six small streams whose batches cost more than their rows, and never the same."""
     return [
-        Stream(f"q{i}", lambda t: 1800, trigger_s=4.0, fixed_task_s=0.5, fixed_wall_s=0.3,
+        Stream(f"q{i}", lambda t: 2400, trigger_s=4.0, fixed_task_s=0.65, fixed_wall_s=0.3,
                per_row_s=3e-4, noise=0.6)
-        for i in range(8)
+        for i in range(6)
     ]  # fmt: skip
 
 
@@ -106,11 +106,11 @@ def _neighbours() -> list[Stream]:
 
 
 def _long_triggers() -> list[Stream]:
-    """Triggers of half a minute beside one of a second."""
+    """Triggers of half a minute beside one of five seconds."""
     return [
         Stream("slow", lambda t: 15_000, trigger_s=30.0, hold_s=20.0, noise=0.2),
         Stream("slower", lambda t: 5000, trigger_s=40.0, hold_s=30.0, per_row_s=3e-4, noise=0.2),
-        Stream("fast", lambda t: 15_000, noise=0.2),
+        Stream("fast", lambda t: 15_000, trigger_s=5.0, hold_s=5.0, noise=0.2),
     ]
 
 
