@@ -267,6 +267,23 @@ class TestComingAndGoing:
             stream.per_row_s, rel=0.01
         ), "after one batch, which by itself says half of it"
 
+    def test_what_version_0_1_0_learned_is_read(self) -> None:
+        """As its status file has it."""
+        batches = [[3000.0, 1.9], [1500.0, 1.45], [4000.0, 2.2], [2500.0, 1.75]]
+        price = {"bound": 5.7e-4, "per_row": 3e-4, "fixed": 1.0, "told": True}
+        learned = {
+            "trim": 0.6,
+            "usual": {"a": 400_000.0, "gone": None},
+            "prices": {"a": price | {"seen": batches, "bounds": batches}},
+        }
+        site = VirtualSite([])
+        site.allocator.restore(json.loads(json.dumps(learned)))
+        assert site.allocator.trim == 0.6
+        site.join(Stream("a", lambda t: 3000, per_row_s=3e-4, fixed_task_s=1.0, gate="a"))
+        site.run(3)
+        assert site.allocator.state.streams["a"].per_row_s == pytest.approx(3e-4, rel=0.05)
+        assert site.allocator.state.gates["a"].agreed.limit > 400_000
+
 
 class TestDerivedRows:
     def test_they_are_kept_before_any_source(self) -> None:

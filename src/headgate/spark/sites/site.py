@@ -112,17 +112,15 @@ class Site:
         self._spark = spark
         self._control = open_control_folder(control)
         self._folder = self._control / "sites" / name
-        self.settings = SiteSettings(
-            name=name,
-            cores=float(_cores(spark)) if cores is None else number("cores", cores, "above 0"),
-            stw_s=max(10.0, 10.0 * hold_s) if stw is None else seconds(stw, "stw"),
-            interval_s=1.0 if stw is None else min(1.0, seconds(stw, "stw")),
-            delay_s=1.5 * hold_s + 1.0 if delay is None else seconds(delay, "delay"),
-            hold_s=hold_s,
+        self.settings = SiteSettings.for_hold(
+            name,
+            float(_cores(spark)) if cores is None else number("cores", cores, "above 0"),
+            hold_s,
+            None if stw is None else seconds(stw, "stw"),
+            None if delay is None else seconds(delay, "delay"),
             headroom=headroom,
             rows_per_s=rows_per_s,
             shedding=shedding,
-            stale_s=max(10.0, 5.0 * hold_s),
             seed=seed,
         )
         self._shared = SharedSite(SiteAllocator(self.settings))
