@@ -22,7 +22,7 @@ from tests.coordinator.naive import NaiveCoordinator
 A, B, C = "a" * 32, "b" * 32, "c" * 32
 
 
-class CoordinatorUpdate:
+class Reporter:
     """A registry, and sites that count for themselves."""
 
     def __init__(self, **settings: Any) -> None:
@@ -49,237 +49,245 @@ class CoordinatorUpdate:
 
 
 @pytest.fixture
-def told() -> CoordinatorUpdate:
-    return CoordinatorUpdate()
+def reporter() -> Reporter:
+    return Reporter()
 
 
 def has(*sources: str, **more: Any) -> QueryReport:
     return QueryReport(sources, **more)
 
 
-def test_sic_goes_from_the_root_to_every_site(told: CoordinatorUpdate) -> None:
-    assert told("paris", avg=has("p")).queries["avg"].sic is None
-    told("rome", avg=has("r1", "r2", root=True, result_sic=0.31))
-    told.clock.sleep(0.5)
-    update = told("paris", avg=has("p")).queries["avg"]
+def test_sic_goes_from_the_root_to_every_site(reporter: Reporter) -> None:
+    assert reporter("paris", avg=has("p")).queries["avg"].sic is None
+    reporter("rome", avg=has("r1", "r2", root=True, result_sic=0.31))
+    reporter.clock.sleep(0.5)
+    update = reporter("paris", avg=has("p")).queries["avg"]
     assert (update.sic, update.age_s, update.sources) == (0.31, 0.5, 3)
 
 
-def test_a_root_with_nothing_new_does_not_make_it_younger(told: CoordinatorUpdate) -> None:
-    told("rome", avg=has("r", root=True, result_sic=0.31))
-    told.clock.sleep(2)
-    assert told("rome", avg=has("r", root=True)).queries["avg"].age_s == 2
+def test_a_root_with_nothing_new_does_not_make_it_younger(reporter: Reporter) -> None:
+    reporter("rome", avg=has("r", root=True, result_sic=0.31))
+    reporter.clock.sleep(2)
+    assert reporter("rome", avg=has("r", root=True)).queries["avg"].age_s == 2
 
 
-def test_all_sources_count_before_they_are_there(told: CoordinatorUpdate) -> None:
+def test_all_sources_count_before_they_are_there(reporter: Reporter) -> None:
     declared = ("r", "p", "b")
-    assert told("rome", avg=has("r", of=declared)).queries["avg"].sources == 3
-    assert told("paris", avg=has("p")).queries["avg"].sources == 3
-    assert told.registry.view()["queries"]["avg"]["missing"] == ["b"]
+    assert reporter("rome", avg=has("r", of=declared)).queries["avg"].sources == 3
+    assert reporter("paris", avg=has("p")).queries["avg"].sources == 3
+    assert reporter.registry.view()["queries"]["avg"]["missing"] == ["b"]
 
 
-def test_an_unknown_source_is_refused_with_the_known_ones(told: CoordinatorUpdate) -> None:
-    told("rome", avg=has("r", of=("r", "p")))
-    refused = told("paris", avg=has("q"), other=has("q"))
+def test_an_unknown_source_is_refused_with_the_known_ones(reporter: Reporter) -> None:
+    reporter("rome", avg=has("r", of=("r", "p")))
+    refused = reporter("paris", avg=has("q"), other=has("q"))
     assert "'q' is unknown: the query's sources are 'p', 'r', as site 'rome'" in refused.refused["avg"]
     assert list(refused.queries) == ["other"]
-    assert "paris" not in told.registry.view()["queries"]["avg"]["sites"]
+    assert "paris" not in reporter.registry.view()["queries"]["avg"]["sites"]
 
 
-def test_a_second_other_declaration_is_refused(told: CoordinatorUpdate) -> None:
-    told("rome", avg=has("r", of=("r", "p")))
-    reason = told("paris", avg=has("p", of=("r", "p", "q"))).refused["avg"]
+def test_a_second_other_declaration_is_refused(reporter: Reporter) -> None:
+    reporter("rome", avg=has("r", of=("r", "p")))
+    reason = reporter("paris", avg=has("p", of=("r", "p", "q"))).refused["avg"]
     assert "declared 2 sources ('p', 'r') and this one 3" in reason
-    assert told("paris", avg=has("p", of=("p", "r"))).refused == {}
+    assert reporter("paris", avg=has("p", of=("p", "r"))).refused == {}
 
 
-def test_who_declared_alone_may_declare_anew(told: CoordinatorUpdate) -> None:
-    told("rome", avg=has("r", of=("r", "p")))
-    assert told("rome", avg=has("r", of=("r", "p", "q"))).queries["avg"].sources == 3
-    told("paris", avg=has("p"))
-    assert "lacks 'p', which site 'paris' holds" in told("rome", avg=has("r", of=("r",))).refused["avg"]
+def test_who_declared_alone_may_declare_anew(reporter: Reporter) -> None:
+    reporter("rome", avg=has("r", of=("r", "p")))
+    assert reporter("rome", avg=has("r", of=("r", "p", "q"))).queries["avg"].sources == 3
+    reporter("paris", avg=has("p"))
+    assert (
+        "lacks 'p', which site 'paris' holds" in reporter("rome", avg=has("r", of=("r",))).refused["avg"]
+    )
 
 
-def test_a_source_is_held_by_one_site(told: CoordinatorUpdate) -> None:
-    told("rome", avg=has("cpu"))
-    assert "held by site 'rome'" in told("paris", avg=has("cpu")).refused["avg"]
-    told.clock.sleep(16)  # rome is silent for longer than its lease
-    assert told("paris", avg=has("cpu")).queries["avg"].sources == 1
-    assert "held by site 'paris'" in told("rome", avg=has("cpu")).refused["avg"]
+def test_a_source_is_held_by_one_site(reporter: Reporter) -> None:
+    reporter("rome", avg=has("cpu"))
+    assert "held by site 'rome'" in reporter("paris", avg=has("cpu")).refused["avg"]
+    reporter.clock.sleep(16)  # rome is silent for longer than its lease
+    assert reporter("paris", avg=has("cpu")).queries["avg"].sources == 1
+    assert "held by site 'paris'" in reporter("rome", avg=has("cpu")).refused["avg"]
 
 
-def test_one_site_is_the_root_while_its_lease_lives(told: CoordinatorUpdate) -> None:
-    told("rome", avg=has("r", root=True, result_sic=0.3))
-    forged = told("paris", avg=has("p", root=True, result_sic=1.0))
+def test_one_site_is_the_root_while_its_lease_lives(reporter: Reporter) -> None:
+    reporter("rome", avg=has("r", root=True, result_sic=0.3))
+    forged = reporter("paris", avg=has("p", root=True, result_sic=1.0))
     assert "site 'rome' is the query's root" in forged.refused["avg"]
-    assert told("rome", avg=has("r", root=True)).queries["avg"].sic == 0.3
-    told.clock.sleep(15.1)
-    assert told("paris", avg=has("p", root=True, result_sic=0.9)).queries["avg"].sic == 0.9
-    assert "site 'paris' is the query's root" in told("rome", avg=has("r", root=True)).refused["avg"]
+    assert reporter("rome", avg=has("r", root=True)).queries["avg"].sic == 0.3
+    reporter.clock.sleep(15.1)
+    assert reporter("paris", avg=has("p", root=True, result_sic=0.9)).queries["avg"].sic == 0.9
+    assert "site 'paris' is the query's root" in reporter("rome", avg=has("r", root=True)).refused["avg"]
 
 
-def test_a_root_may_step_down(told: CoordinatorUpdate) -> None:
-    told("rome", avg=has("r", root=True, result_sic=0.3))
-    told("rome", avg=has("r"))
-    assert told("paris", avg=has("p", root=True)).refused == {}
-    assert told.registry.view()["queries"]["avg"]["root"] == "paris"
+def test_a_root_may_step_down(reporter: Reporter) -> None:
+    reporter("rome", avg=has("r", root=True, result_sic=0.3))
+    reporter("rome", avg=has("r"))
+    assert reporter("paris", avg=has("p", root=True)).refused == {}
+    assert reporter.registry.view()["queries"]["avg"]["root"] == "paris"
 
 
-def test_weight_and_priority_are_the_roots(told: CoordinatorUpdate) -> None:
-    told("rome", avg=has("r", root=True, weight=2.0, priority=1))
-    update = told("paris", avg=has("p", weight=9.0, priority=9)).queries["avg"]
+def test_weight_and_priority_are_the_roots(reporter: Reporter) -> None:
+    reporter("rome", avg=has("r", root=True, weight=2.0, priority=1))
+    update = reporter("paris", avg=has("p", weight=9.0, priority=9)).queries["avg"]
     assert (update.weight, update.priority) == (2.0, 1)
 
 
-def test_a_name_used_twice_is_refused_until_the_lease_is_over(told: CoordinatorUpdate) -> None:
-    told("rome", A, avg=has("r"))
-    told.clock.sleep(4)
-    error = told.refused("rome", B, avg=has("r"))
+def test_a_name_used_twice_is_refused_until_the_lease_is_over(reporter: Reporter) -> None:
+    reporter("rome", A, avg=has("r"))
+    reporter.clock.sleep(4)
+    error = reporter.refused("rome", B, avg=has("r"))
     assert (error.status, error.code, error.retry_after_s) == (409, "site-taken", 11)
     assert "in use since 4 s by incarnation aaaaaaaa" in str(error)
     assert "it can go on in 11 s" in str(error)
-    told.clock.sleep(11.5)
-    assert told("rome", B, avg=has("r")).queries["avg"].sources == 1
-    error = told.refused("rome", A, avg=has("r"))
+    reporter.clock.sleep(11.5)
+    assert reporter("rome", B, avg=has("r")).queries["avg"].sources == 1
+    error = reporter.refused("rome", A, avg=has("r"))
     assert (error.status, error.code) == (409, "replaced")
     assert "replaced by bbbbbbbb" in str(error)
-    told.clock.sleep(1000)
-    assert told.refused("rome", A).code == "replaced"
+    reporter.clock.sleep(1000)
+    assert reporter.refused("rome", A).code == "replaced"
 
 
-def test_a_replayed_report_is_refused(told: CoordinatorUpdate) -> None:
-    told("rome", seq=5, avg=has("r", root=True, result_sic=0.9))
-    told("rome", seq=9, avg=has("r", root=True, result_sic=0.1))
+def test_a_replayed_report_is_refused(reporter: Reporter) -> None:
+    reporter("rome", seq=5, avg=has("r", root=True, result_sic=0.9))
+    reporter("rome", seq=9, avg=has("r", root=True, result_sic=0.1))
     for seq in (1, 5, 8):
-        error = told.refused("rome", seq=seq, avg=has("r", root=True, result_sic=0.9))
+        error = reporter.refused("rome", seq=seq, avg=has("r", root=True, result_sic=0.9))
         assert (error.status, error.code) == (409, "replayed")
-    error = told.refused("rome", seq=9, avg=has("r", root=True, result_sic=0.9))
+    error = reporter.refused("rome", seq=9, avg=has("r", root=True, result_sic=0.9))
     assert error.code == "replayed", "the last number with another content is a forgery"
 
 
-def test_the_last_report_again_is_answered_again_and_renews_nothing(told: CoordinatorUpdate) -> None:
+def test_the_last_report_again_is_answered_again_and_renews_nothing(reporter: Reporter) -> None:
     entry = {"avg": has("r", root=True, result_sic=0.9), "bad": has("r2")}
-    told("paris", bad=has("r2"))
-    first = told("rome", seq=5, **entry)
-    told.clock.sleep(10)
-    before = told.registry.view()
-    again = told("rome", seq=5, **entry)
-    assert told.registry.view() == before
+    reporter("paris", bad=has("r2"))
+    first = reporter("rome", seq=5, **entry)
+    reporter.clock.sleep(10)
+    before = reporter.registry.view()
+    again = reporter("rome", seq=5, **entry)
+    assert reporter.registry.view() == before
     assert again.queries["avg"].age_s == 10
     assert again.queries["avg"].sic == 0.9
     assert again.refused == first.refused
-    told.clock.sleep(6)  # 16 s after the first: whoever replays it does not hold the name
-    assert told("rome", B, avg=has("r")).refused == {}
+    reporter.clock.sleep(6)  # 16 s after the first: whoever replays it does not hold the name
+    assert reporter("rome", B, avg=has("r")).refused == {}
 
 
-def test_a_silent_site_counts_until_it_is_forgotten(told: CoordinatorUpdate) -> None:
-    told("rome", avg=has("r", root=True, result_sic=0.5))
-    told("paris", avg=has("p"))
+def test_a_silent_site_counts_until_it_is_forgotten(reporter: Reporter) -> None:
+    reporter("rome", avg=has("r", root=True, result_sic=0.5))
+    reporter("paris", avg=has("p"))
     for _ in range(60):
-        told.clock.sleep(10)
-        assert told("paris", avg=has("p")).queries["avg"].sources == 2
-    told.clock.sleep(1)
-    update = told("paris", avg=has("p")).queries["avg"]
+        reporter.clock.sleep(10)
+        assert reporter("paris", avg=has("p")).queries["avg"].sources == 2
+    reporter.clock.sleep(1)
+    update = reporter("paris", avg=has("p")).queries["avg"]
     assert (update.sources, update.sic, update.age_s) == (1, None, None)
-    assert told.registry.view()["sites"]["rome"]["state"] == "silent"
+    assert reporter.registry.view()["sites"]["rome"]["state"] == "silent"
 
 
-def test_who_is_forgotten_cannot_be_replayed(told: CoordinatorUpdate) -> None:
-    told("rome", seq=7, avg=has("r"))
-    told.clock.sleep(5000)
-    assert told.registry.view()["queries"] == {}
-    assert told.refused("rome", seq=7, avg=has("r", root=True)).code == "replayed"
+def test_who_is_forgotten_cannot_be_replayed(reporter: Reporter) -> None:
+    reporter("rome", seq=7, avg=has("r"))
+    reporter.clock.sleep(5000)
+    assert reporter.registry.view()["queries"] == {}
+    assert reporter.refused("rome", seq=7, avg=has("r", root=True)).code == "replayed"
 
 
-def test_a_site_that_leaves_no_longer_counts(told: CoordinatorUpdate) -> None:
+def test_a_site_that_leaves_no_longer_counts(reporter: Reporter) -> None:
     declared = ("r", "p", "b")
-    told("rome", avg=has("r", of=declared))
-    told("paris", avg=has("p", of=declared), top=has("p"))
-    assert told.leave("paris") == ("avg", "top")
-    view = told.registry.view()
+    reporter("rome", avg=has("r", of=declared))
+    reporter("paris", avg=has("p", of=declared), top=has("p"))
+    assert reporter.leave("paris") == ("avg", "top")
+    view = reporter.registry.view()
     assert (view["queries"]["avg"]["sources"], view["sites"]["paris"]["state"]) == (2, "left")
     assert list(view["queries"]) == ["avg"], "a query that nobody hosts is dropped"
-    assert told("paris", B, avg=has("p", of=declared)).queries["avg"].sources == 3, (
+    assert reporter("paris", B, avg=has("p", of=declared)).queries["avg"].sources == 3, (
         "no lease to wait for"
     )
 
 
-def test_a_site_may_leave_one_query(told: CoordinatorUpdate) -> None:
-    told("rome", avg=has("r"), top=has("r"))
-    assert told.leave("rome", ("top", "unknown")) == ("top",)
-    assert list(told.registry.view()["queries"]) == ["avg"]
-    assert told("rome", avg=has("r")).refused == {}
-    assert told.leave("nobody") == ()
-    assert "nobody" not in told.registry.view()["sites"]
+def test_a_site_may_leave_one_query(reporter: Reporter) -> None:
+    reporter("rome", avg=has("r"), top=has("r"))
+    assert reporter.leave("rome", ("top", "unknown")) == ("top",)
+    assert list(reporter.registry.view()["queries"]) == ["avg"]
+    assert reporter("rome", avg=has("r")).refused == {}
+    assert reporter.leave("nobody") == ()
+    assert "nobody" not in reporter.registry.view()["sites"]
 
 
-def test_a_root_that_leaves_or_is_forgotten_is_no_root(told: CoordinatorUpdate) -> None:
-    told("rome", avg=has("r", root=True), top=has("r"))
-    told("paris", avg=has("p"))
-    told.leave("rome", ("avg",))
-    assert told.registry.view()["queries"]["avg"]["root"] is None
-    assert told("paris", avg=has("p", root=True)).refused == {}, "rome is here, and not for this query"
-    told("berlin", avg=has("b"))
+def test_a_root_that_leaves_or_is_forgotten_is_no_root(reporter: Reporter) -> None:
+    reporter("rome", avg=has("r", root=True), top=has("r"))
+    reporter("paris", avg=has("p"))
+    reporter.leave("rome", ("avg",))
+    assert reporter.registry.view()["queries"]["avg"]["root"] is None
+    assert reporter("paris", avg=has("p", root=True)).refused == {}, (
+        "rome is here, and not for this query"
+    )
+    reporter("berlin", avg=has("b"))
     for _ in range(61):
-        told.clock.sleep(10)
-        told("berlin", avg=has("b"))
-    assert told.registry.view()["queries"]["avg"]["root"] is None
+        reporter.clock.sleep(10)
+        reporter("berlin", avg=has("b"))
+    assert reporter.registry.view()["queries"]["avg"]["root"] is None
 
 
-def test_a_source_that_is_dropped_no_longer_counts(told: CoordinatorUpdate) -> None:
+def test_a_source_that_is_dropped_no_longer_counts(reporter: Reporter) -> None:
     declared = ("a", "b")
-    told("rome", avg=has("a", "b", of=declared))
-    assert told("rome", avg=has("a", of=declared)).queries["avg"].sources == 1
-    assert told("rome", avg=has("a", "b", of=declared)).queries["avg"].sources == 2
+    reporter("rome", avg=has("a", "b", of=declared))
+    assert reporter("rome", avg=has("a", of=declared)).queries["avg"].sources == 1
+    assert reporter("rome", avg=has("a", "b", of=declared)).queries["avg"].sources == 2
 
 
 def test_what_is_kept_is_bounded() -> None:
-    told = CoordinatorUpdate(max_sites=2, max_queries=3, max_queries_of_a_site=2)
-    reply = told("rome", q1=has(), q2=has(), q3=has())
+    reporter = Reporter(max_sites=2, max_queries=3, max_queries_of_a_site=2)
+    reply = reporter("rome", q1=has(), q2=has(), q3=has())
     assert sorted(reply.queries) == ["q1", "q2"]
     assert "hosts 2 queries, and no site may host more" in reply.refused["q3"]
-    reply = told("paris", q3=has(), q4=has())
+    reply = reporter("paris", q3=has(), q4=has())
     assert sorted(reply.queries) == ["q3"]
     assert "hosts 3 queries, and that is all it can" in reply.refused["q4"]
-    assert told("rome", q1=has(), q2=has()).refused == {}, "who is there is not refused for want of room"
-    error = told.refused("berlin", q1=has())
+    assert reporter("rome", q1=has(), q2=has()).refused == {}, (
+        "who is there is not refused for want of room"
+    )
+    error = reporter.refused("berlin", q1=has())
     assert (error.status, error.code) == (507, "full")
-    told.leave("paris")
-    assert told("berlin", q5=has()).refused == {}
-    assert sorted(told.registry.view()["sites"]) == ["berlin", "rome"]
+    reporter.leave("paris")
+    assert reporter("berlin", q5=has()).refused == {}
+    assert sorted(reporter.registry.view()["sites"]) == ["berlin", "rome"]
 
 
-def test_sources_of_a_query_are_bounded_over_all_sites(told: CoordinatorUpdate) -> None:
+def test_sources_of_a_query_are_bounded_over_all_sites(reporter: Reporter) -> None:
     half = [f"s{i}" for i in range(MAX_SOURCES // 2 + 1)]
-    told("rome", avg=has(*half))
-    assert "more than 4,096 sources" in told("paris", avg=has(*("p" + s for s in half))).refused["avg"]
+    reporter("rome", avg=has(*half))
+    assert (
+        "more than 4,096 sources" in reporter("paris", avg=has(*("p" + s for s in half))).refused["avg"]
+    )
 
 
 def test_names_that_a_site_says_are_bounded() -> None:
-    told = CoordinatorUpdate(max_sources_of_a_site=4)
-    reply = told("rome", a=has("1", "2"), b=has("1", of=("1", "2", "3")), c=has("1"))
+    reporter = Reporter(max_sources_of_a_site=4)
+    reply = reporter("rome", a=has("1", "2"), b=has("1", of=("1", "2", "3")), c=has("1"))
     assert sorted(reply.queries) == ["a", "c"]
     assert "more than 4 sources in all" in reply.refused["b"]
-    assert told("rome", d=has("1", "2")).refused.keys() == {"d"}
-    assert told("rome", a=has("1")).refused == {}, "less is always possible"
-    assert told("rome", d=has("1", "2")).refused == {}
-    assert told("paris", b=has("1", "2", "3", "4")).refused == {}
+    assert reporter("rome", d=has("1", "2")).refused.keys() == {"d"}
+    assert reporter("rome", a=has("1")).refused == {}, "less is always possible"
+    assert reporter("rome", d=has("1", "2")).refused == {}
+    assert reporter("paris", b=has("1", "2", "3", "4")).refused == {}
 
 
-def test_replaced_incarnations_are_bounded_and_the_latest_are_kept(told: CoordinatorUpdate) -> None:
+def test_replaced_incarnations_are_bounded_and_the_latest_are_kept(reporter: Reporter) -> None:
     ids = [f"{i:032x}" for i in range(300)]
     for who in ids:
-        told("rome", who)
-        told.clock.sleep(16)
-    assert told.refused("rome", ids[-2]).code == "replaced"
-    assert len(told.registry._sites["rome"].retired) == 256
+        reporter("rome", who)
+        reporter.clock.sleep(16)
+    assert reporter.refused("rome", ids[-2]).code == "replaced"
+    assert len(reporter.registry._sites["rome"].retired) == 256
 
 
-def test_the_view_for_people(told: CoordinatorUpdate) -> None:
-    assert told.registry.view() == {"v": 1, "jain": None, "queries": {}, "sites": {}}
-    told("rome", a=has("r", root=True, result_sic=0.2, accepted_sic=0.1), b=has("r"))
-    told("paris", c=has("p", root=True, result_sic=0.4, weight=2.0))
-    view = told.registry.view()
+def test_the_view_for_people(reporter: Reporter) -> None:
+    assert reporter.registry.view() == {"v": 1, "jain": None, "queries": {}, "sites": {}}
+    reporter("rome", a=has("r", root=True, result_sic=0.2, accepted_sic=0.1), b=has("r"))
+    reporter("paris", c=has("p", root=True, result_sic=0.4, weight=2.0))
+    view = reporter.registry.view()
     assert view["jain"] == 1.0  # of SIC / weight, over queries that have one
     assert view["queries"]["a"]["sites"] == {
         "rome": {"sources": ["r"], "accepted_sic": 0.1, "heard_s": 0.0}
@@ -445,3 +453,25 @@ def _compare(what: list[Any], folder: Path | None) -> None:
         }
     if journal is not None:
         journal.close()
+
+
+def test_what_a_site_accepted_counts_as_long_as_its_lease() -> None:
+    reporter = Reporter(lease_s=5.0)
+    reporter("rome", avg=has("r", accepted_sic=0.2))
+    reporter.clock.sleep(4.0)
+    assert reporter("paris", avg=has("p", accepted_sic=0.1)).queries["avg"].accepted == pytest.approx(
+        0.3
+    )
+    reporter.clock.sleep(2.0)
+    assert reporter("paris", avg=has("p", accepted_sic=0.1)).queries["avg"].accepted == pytest.approx(
+        0.1
+    )
+
+
+def test_so_many_replaced_incarnations_are_remembered() -> None:
+    reporter = Reporter(max_retired=1)
+    for who in (A, B, C):
+        reporter("rome", who)
+        reporter.clock.sleep(16.0)
+    assert reporter.refused("rome", B).code == "replaced"
+    assert reporter("rome", A, seq=9).refused == {}, "the oldest is forgotten"

@@ -149,7 +149,7 @@ def offer(queries: int, tuples: int = 100) -> list[Batch]:
 
 def heard(node: Mirror, *reported: float) -> npt.NDArray[np.float64]:
     """Where queries start when these reports come in."""
-    node.hear(np.array(reported))
+    node.apply_reports(np.array(reported))
     return node.start()
 
 

@@ -84,7 +84,7 @@ def test_what_is_no_rate_is_refused(given_: float) -> None:
 
 def test_after_a_restart_a_noisy_source_is_not_new() -> None:
     again = Agreed(patience_s=600)
-    again.remember(_steady(1000.0, 300).usual)
+    again.restore(_steady(1000.0, 300).usual)
     _steady(10_000.0, 60, again)
     assert again.limit < 1.05 * 1250.0
 
@@ -92,7 +92,7 @@ def test_after_a_restart_a_noisy_source_is_not_new() -> None:
 @pytest.mark.parametrize("usual", [None, 0.0, -1.0, math.nan, math.inf])
 def test_what_cannot_have_been_usual_is_not_remembered(usual: float | None) -> None:
     agreed = Agreed(patience_s=600)
-    agreed.remember(usual)
+    agreed.restore(usual)
     assert agreed.usual is None
 
 
@@ -100,7 +100,7 @@ def test_what_cannot_have_been_usual_is_not_remembered(usual: float | None) -> N
 @settings(max_examples=100, deadline=None)
 def test_the_limit_grows_by_a_quarter_a_patience_at_most(steps: list[tuple[float, float]]) -> None:
     agreed = Agreed(patience_s=600)
-    agreed.remember(100.0)
+    agreed.restore(100.0)
     passed = 0.0
     for count, seconds in steps:
         agreed.learn(count, seconds)

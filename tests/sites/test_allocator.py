@@ -8,8 +8,9 @@ import math
 import pytest
 
 from headgate.core.load import LoadSample
-from headgate.sites.allocator import SiteAllocator, SiteSettings
-from tests.sites.virtual_site import Stream, VirtualSite, mixed
+from headgate.sites.allocator import SiteAllocator
+from headgate.sites.settings import SiteSettings
+from headgate_lab.sim.themis.virtual_site import Stream, VirtualSite, mixed
 
 
 def _jain(values: list[float]) -> float:
@@ -46,7 +47,7 @@ class TestInOverload:
         kept = [site.kept_share(stream, since=60) for stream in site.streams]
         assert all(0.05 < share < 0.5 for share in kept)
         assert _jain(kept) > fair
-        assert math.isnan(site.shares.level)
+        assert math.isnan(site.allocator.level)
 
     def test_weights(self) -> None:
         site = VirtualSite([Stream("a", lambda t: 20_000), Stream("b", lambda t: 20_000, weight=2.0)])
@@ -64,7 +65,7 @@ class TestInOverload:
     def test_a_weight_may_change_while_it_runs(self) -> None:
         site = VirtualSite([Stream("a", lambda t: 20_000), Stream("b", lambda t: 20_000)])
         site.run(60)
-        site.shares.declare("a", weight=3.0)
+        site.allocator.state.declare("a", weight=3.0)
         site.run(60)
         sics = site.mean_sic(since=90)
         assert sics["a"] / sics["b"] == pytest.approx(3.0, rel=0.1)
@@ -88,9 +89,9 @@ class TestIdle:
         site = VirtualSite(streams)
         site.run(60)
         assert all(site.kept_share(stream, since=0) == 1.0 for stream in streams)
-        assert site.shares.level == math.inf
-        assert not site.shares.overloaded
-        assert site.shares.trim == 1.0
+        assert site.allocator.level == math.inf
+        assert not site.allocator.overloaded
+        assert site.allocator.trim == 1.0
         sics = site.mean_sic(since=20)
         assert all(sic == pytest.approx(1.0, abs=0.01) for sic in sics.values())
 
@@ -148,7 +149,7 @@ class TestNeighbours:
         streams = [Stream(f"q{i}", lambda t: 3000, fixed_task_s=0.9) for i in range(4)]
         site = VirtualSite(streams)
         site.run(180)
-        assert site.shares.capacity(site.now) >= 0.25 * 2.0 * 0.85 * site.shares.trim
+        assert site.allocator.capacity(site.now) >= 0.25 * 2.0 * 0.85 * site.allocator.trim
         kept = [site.kept_share(stream, since=60) for stream in streams]
         assert min(kept) > 0.2, "and not a hundredth now and then"
 
@@ -162,7 +163,7 @@ class TestComingAndGoing:
         site.run(60)
         alone = site.kept_share(stays, since=100)
         assert alone > 1.6 * both
-        assert "goes" not in site.shares.views(site.now)
+        assert "goes" not in site.allocator.state.views(site.now)
         comes = site.join(Stream("comes", lambda t: 20_000))
         site.run(60)
         sics = site.mean_sic(since=150)
@@ -172,7 +173,7 @@ class TestComingAndGoing:
     def test_who_comes_while_others_shed_begins_at_their_level(self) -> None:
         site = VirtualSite([Stream(q, lambda t: 20_000) for q in "ab"])
         site.run(60)
-        level = site.shares.level
+        level = site.allocator.level
         comes = site.join(Stream("c", lambda t: 20_000))
         assert comes.keep == pytest.approx(level, rel=0.01)
         heavy = site.join(Stream("d", lambda t: 20_000, weight=2.0))
@@ -216,17 +217,19 @@ class TestComingAndGoing:
     def test_what_was_learned_outlasts_a_restart(self) -> None:
         site = VirtualSite([Stream("noisy", lambda t: 5000, gate="n"), *mixed()])
         site.run(120)
-        learned = json.loads(json.dumps(site.shares.snapshot()))
+        learned = json.loads(json.dumps(site.allocator.snapshot()))
         again = VirtualSite([])
-        again.shares.remember(learned)
-        assert again.shares.trim == pytest.approx(site.shares.trim)
+        again.allocator.restore(learned)
+        assert again.allocator.trim == pytest.approx(site.allocator.trim)
         again.join(Stream("noisy", lambda t: 50_000, gate="n"))
         again.run(30)
-        assert again.shares.gates["n"].agreed.limit < 1.1 * 1.25 * 50_000, "5000 a second, ten seconds"
+        assert again.allocator.state.gates["n"].agreed.limit < 1.1 * 1.25 * 50_000, (
+            "5000 a second, ten seconds"
+        )
 
         second = VirtualSite([])
-        second.shares.remember(json.loads(json.dumps(learned)))
-        kept = json.loads(json.dumps(second.shares.snapshot()))
+        second.allocator.restore(json.loads(json.dumps(learned)))
+        kept = json.loads(json.dumps(second.allocator.snapshot()))
         assert kept["usual"]["n"] == learned["usual"]["n"], "a second restart, before its gate is built"
 
     @pytest.mark.parametrize(("on_s", "off_s"), [(10, 10), (10, 30), (20, 60)])
@@ -238,7 +241,7 @@ class TestComingAndGoing:
         most = 0.0
         for _ in range(240):
             alone.run(1)
-            most = max(most, alone.shares.accepted("pauses", alone.now))
+            most = max(most, alone.allocator.state.accepted("pauses", alone.now))
         assert most < 1.3, "nothing is shed"
         busy = VirtualSite([Stream("pauses", lambda t: 10 * rate(t)), *mixed()])
         busy.run(400)
@@ -248,21 +251,38 @@ class TestComingAndGoing:
     def test_a_source_that_always_sends_little_and_seldom_is_no_pause(self) -> None:
         site = VirtualSite([Stream("seldom", lambda t: 40.0 if t % 7 < 0.3 else 0.0)])
         site.run(120)
-        assert site.shares.accepted("seldom", site.now) == pytest.approx(1.0, abs=0.4)
+        assert site.allocator.state.accepted("seldom", site.now) == pytest.approx(1.0, abs=0.4)
 
     def test_the_price_of_rows_outlasts_a_restart(self) -> None:
         site = VirtualSite([Stream("a", lambda t: 40_000, gate="a")])
         site.run(60)
-        [(name, stream)] = site.shares.streams.items()
-        learned = json.loads(json.dumps(site.shares.snapshot()))
+        [(name, stream)] = site.allocator.state.streams.items()
+        learned = json.loads(json.dumps(site.allocator.snapshot()))
         again = VirtualSite([])
-        again.shares.remember(learned)
-        assert again.shares.snapshot()["prices"] == learned["prices"], "a second restart has it too"
+        again.allocator.restore(learned)
+        assert again.allocator.snapshot()["prices"] == learned["prices"], "a second restart has it too"
         again.join(Stream("a", lambda t: 40_000, gate="a"))
         again.run(4)
-        assert again.shares.streams[name].per_row_s == pytest.approx(stream.per_row_s, rel=0.01), (
-            "after one batch, which by itself says half of it"
-        )
+        assert again.allocator.state.streams[name].per_row_s == pytest.approx(
+            stream.per_row_s, rel=0.01
+        ), "after one batch, which by itself says half of it"
+
+    def test_what_version_0_1_0_learned_is_read(self) -> None:
+        """As its status file has it."""
+        batches = [[3000.0, 1.9], [1500.0, 1.45], [4000.0, 2.2], [2500.0, 1.75]]
+        price = {"bound": 5.7e-4, "per_row": 3e-4, "fixed": 1.0, "told": True}
+        learned = {
+            "trim": 0.6,
+            "usual": {"a": 400_000.0, "gone": None},
+            "prices": {"a": price | {"seen": batches, "bounds": batches}},
+        }
+        site = VirtualSite([])
+        site.allocator.restore(json.loads(json.dumps(learned)))
+        assert site.allocator.trim == 0.6
+        site.join(Stream("a", lambda t: 3000, per_row_s=3e-4, fixed_task_s=1.0, gate="a"))
+        site.run(3)
+        assert site.allocator.state.streams["a"].per_row_s == pytest.approx(3e-4, rel=0.05)
+        assert site.allocator.state.gates["a"].agreed.limit > 400_000
 
 
 class TestDerivedRows:
@@ -286,23 +306,23 @@ class TestDerivedRows:
         assert site.inside(derived, since=60) > 0.8
 
     def test_in_one_stream_the_source_gets_what_they_leave(self) -> None:
-        shares = SiteAllocator(SiteSettings("s", cores=2.0, hold_s=1.0))
-        shares.enter("source", query="q", source="s")
-        shares.enter("derived", query="q", source=None)
+        allocator = SiteAllocator(SiteSettings("s", cores=2.0, hold_s=1.0))
+        allocator.state.enter("source", query="q", source="s")
+        allocator.state.enter("derived", query="q", source=None)
         now = 0.0
         for batch in range(30):
             now += 1.0
-            rates = {name: shares.rate(name, now) for name in shares.gates}
+            rates = {name: allocator.rate(name, now) for name in allocator.state.gates}
             kept = {"source": round(100_000 * rates["source"]), "derived": 5000}
             if batch > 3:
                 assert rates["derived"] > 0.999
             work = 0.05 + 1e-4 * sum(kept.values())
             for name, arrived in (("source", 100_000), ("derived", 5000)):
-                shares.on_batch(
+                allocator.on_batch(
                     name,
                     LoadSample(batch, now, work / 2, arrived, kept[name], stream="one", work_s=work,
                                interval_s=1.0, sic_arrived=5e-3 if name == "derived" else 0.0),
                     now,
                 )  # fmt: skip
-            shares.decide(now)
-        assert 0.02 < shares.rate("source", now) < 0.2
+            allocator.decide(now)
+        assert 0.02 < allocator.rate("source", now) < 0.2

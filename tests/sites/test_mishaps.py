@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping
 
 import pytest
@@ -10,18 +9,19 @@ import pytest
 from headgate.core.load import LoadSample
 from headgate.errors import BadArgument
 from headgate.sites.allocator import SiteAllocator
+from headgate.sites.exchange import Exchange
 from headgate.sites.settings import SiteSettings
+from headgate.sites.shared import SharedSite
 from headgate.sites.shedders import Entitled, Offer, shedder
-from headgate.sites.ticker import Exchange
 from headgate.sites.wire.protocol import QueryReport, QueryUpdate, Reply
-from tests.sites.virtual_site import Stream, VirtualSite
+from headgate_lab.sim.themis.virtual_site import Stream, VirtualSite
 
 
-def _shares() -> SiteAllocator:
-    shares = SiteAllocator(SiteSettings(name="s", cores=2.0))
-    shares.enter("g", query="q", source="a")
-    shares.enter("h", query="other", source="b")
-    return shares
+def _allocator() -> SiteAllocator:
+    allocator = SiteAllocator(SiteSettings(name="s", cores=2.0))
+    allocator.state.enter("g", query="q", source="a")
+    allocator.state.enter("h", query="other", source="b")
+    return allocator
 
 
 class _Coordinator:
@@ -44,56 +44,56 @@ class _Coordinator:
     "given", [{"of": ("z",)}, {"weight": 2e6}, {"weight": float("nan")}, {"priority": 10**7}]
 )
 def test_what_a_query_is_refused_leaves_nothing_behind(given: dict[str, object]) -> None:
-    shares, coordinator = _shares(), _Coordinator()
-    exchange = Exchange(shares, threading.RLock(), coordinator, 1.0, clock=lambda: 1.0)
+    allocator, coordinator = _allocator(), _Coordinator()
+    exchange = Exchange(SharedSite(allocator), coordinator, 1.0, clock=lambda: 1.0)
     with pytest.raises(BadArgument):
-        shares.declare("q", **given)  # type: ignore[arg-type]
+        allocator.state.declare("q", **given)  # type: ignore[arg-type]
     exchange.once()
     assert set(coordinator.heard[-1]) == {"q", "other"}
-    shares.declare("q", of=("a", "b"), weight=2.0)
-    assert shares.declared("q") == ("a", "b")
+    allocator.state.declare("q", of=("a", "b"), weight=2.0)
+    assert allocator.state.declared("q") == ("a", "b")
 
 
 def test_a_gate_that_goes_leaves_what_was_declared() -> None:
-    shares = _shares()
-    shares.declare("q", weight=2.0, of=("a", "c"))
-    shares.will_measure("q")
-    shares.enter("g", query="q", source="c")
-    assert (shares.weight("q"), shares.declared("q")) == (2.0, ("a", "c"))
-    assert shares.measures_results("q")
-    shares.withdraw("g")
-    assert shares.weight("q") == 2.0
+    allocator = _allocator()
+    allocator.state.declare("q", weight=2.0, of=("a", "c"))
+    allocator.state.will_measure("q")
+    allocator.state.enter("g", query="q", source="c")
+    assert (allocator.state.weight("q"), allocator.state.declared("q")) == (2.0, ("a", "c"))
+    assert allocator.state.measures_results("q")
+    allocator.state.withdraw("g")
+    assert allocator.state.weight("q") == 2.0
 
 
 def test_a_weight_set_during_an_exchange_is_not_put_back() -> None:
-    shares = _shares()
+    allocator = _allocator()
 
     class Slow(_Coordinator):
         def exchange(self, queries: Mapping[str, QueryReport]) -> Reply:
-            shares.declare("q", weight=3.0)
+            allocator.state.declare("q", weight=3.0)
             return super().exchange(queries)
 
-    Exchange(shares, threading.RLock(), Slow(), 1.0, clock=lambda: 1.0).once()
-    assert shares.weight("q") == 3.0
+    Exchange(SharedSite(allocator), Slow(), 1.0, clock=lambda: 1.0).once()
+    assert allocator.state.weight("q") == 3.0
     elsewhere = _Coordinator()
     elsewhere.weight = 5.0
-    Exchange(shares, threading.RLock(), elsewhere, 1.0, clock=lambda: 1.0).once()
-    assert shares.weight("q") == 5.0
+    Exchange(SharedSite(allocator), elsewhere, 1.0, clock=lambda: 1.0).once()
+    assert allocator.state.weight("q") == 5.0
 
 
 def test_derived_rows_worth_nothing_are_not_shed_before_sources() -> None:
-    shares = SiteAllocator(SiteSettings(name="s", cores=2.0, rows_per_s=100.0))
-    shares.enter("own", query="q", source="a")
-    shares.enter("came", query="q", source=None)
+    allocator = SiteAllocator(SiteSettings(name="s", cores=2.0, rows_per_s=100.0))
+    allocator.state.enter("own", query="q", source="a")
+    allocator.state.enter("came", query="q", source=None)
     for batch in range(4):
         for gate, rows in (("own", 1000), ("came", 10)):
             sample = LoadSample(
                 batch, float(batch), 0.5, rows, rows, stream="one", work_s=0.5, interval_s=1.0
             )
-            shares.on_batch(gate, sample, float(batch))
-    shares.decide(4.0)
-    assert shares.rate("came", 4.0) == 1.0
-    assert shares.rate("own", 4.0) < 0.2
+            allocator.on_batch(gate, sample, float(batch))
+    allocator.decide(4.0)
+    assert allocator.rate("came", 4.0) == 1.0
+    assert allocator.rate("own", 4.0) < 0.2
 
 
 def test_tuples_that_cost_next_to_nothing_do_not_hold_up_a_decision() -> None:
@@ -111,7 +111,7 @@ def test_eight_streams_that_are_late_together_do_not_starve_each_other() -> None
     streams = [Stream(f"q{i}", lambda t: 1000.0 if t < 60 else 3000.0, per_row_s=2e-4) for i in range(8)]
     site = VirtualSite(streams)
     site.run(150)
-    assert site.shares.trim > 0.2
+    assert site.allocator.trim > 0.2
 
 
 def test_a_stream_whose_fixed_price_is_longer_than_its_target_keeps_rows() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +10,10 @@ import pytest
 
 from headgate.control import Controller
 from headgate.core.load import LoadSample
-from headgate.sites.allocator import SiteAllocator, SiteSettings
+from headgate.sites.allocator import SiteAllocator
 from headgate.sites.controller import SiteShare, SiteShareController
+from headgate.sites.settings import SiteSettings
+from headgate.sites.shared import SharedSite
 from headgate.testing import contracts
 
 
@@ -21,14 +22,14 @@ class Alone(SiteShareController):
 
     def __init__(self, shedding: str, floor: float) -> None:
         self.now = 0.0
-        self.shares = SiteAllocator(SiteSettings("s", cores=2.0, hold_s=1.0, shedding=shedding))
-        self.shares.enter("g", query="q", source="s")
-        config = SiteShare("g", self.shares, threading.RLock(), floor, clock=lambda: self.now)
+        self.allocator = SiteAllocator(SiteSettings("s", cores=2.0, hold_s=1.0, shedding=shedding))
+        self.allocator.state.enter("g", query="q", source="s")
+        config = SiteShare("g", SharedSite(self.allocator), floor, clock=lambda: self.now)
         super().__init__(config)
 
     def decide(self, sample: LoadSample) -> Any:
         self.now += 1.0
-        self.shares.decide(self.now)
+        self.allocator.decide(self.now)
         return super().decide(sample)
 
 
@@ -54,7 +55,7 @@ def test_the_public_checks(check: Any, shedding: str) -> None:
 def _overloaded(floor: float = 0.0) -> Alone:
     controller = Alone("mirror", floor)
     for batch in range(40):
-        kept = round(controller.shares.rate("g", controller.now) * 100_000)
+        kept = round(controller.allocator.rate("g", controller.now) * 100_000)
         controller.decide(
             LoadSample(batch, float(batch), 0.5, 100_000, kept, stream="s", interval_s=1.0,
                        work_s=0.05 + 1e-4 * kept)
@@ -77,9 +78,9 @@ def test_a_budget_is_revised_when_the_site_decides_otherwise_and_only_then() -> 
     first = controller.revised()
     assert controller.revised() is first, "the same one: nothing is published again"
     assert first is not None
-    controller.shares.gates["g"].rate *= 1.001
+    controller.allocator.state.gates["g"].rate *= 1.001
     assert controller.revised() is first, "nor for a thousandth"
-    controller.shares.gates["g"].rate *= 0.5
+    controller.allocator.state.gates["g"].rate *= 0.5
     again = controller.revised()
     assert again is not None
     assert again.keep == pytest.approx(0.5 * first.keep, rel=0.01)
@@ -101,19 +102,19 @@ def test_an_opening_has_what_the_site_knows() -> None:
 
 def test_a_gate_that_has_left_keeps_all() -> None:
     controller = _overloaded()
-    controller.shares.leave("g")
+    controller.allocator.state.leave("g")
     assert controller.opening(0.0).keep == 1.0
     revised = controller.revised()
     assert revised is not None
     assert (revised.keep, revised.sic) == (1.0, None)
     sample = LoadSample(99, 99.0, 0.5, 10, 10, stream="s")
     assert controller.decide(sample).keep == 1.0
-    assert controller.shares.streams == {}
+    assert controller.allocator.state.streams == {}
 
 
 def test_derived_rows_bring_their_own_worth() -> None:
-    shares = SiteAllocator(SiteSettings("s", cores=2.0))
-    shares.enter("g", query="q", source=None)
-    controller = SiteShare("g", shares, threading.RLock(), clock=lambda: 1.0).build()
+    allocator = SiteAllocator(SiteSettings("s", cores=2.0))
+    allocator.state.enter("g", query="q", source=None)
+    controller = SiteShare("g", SharedSite(allocator), clock=lambda: 1.0).build()
     sample = LoadSample(0, 0.0, 0.5, 10, 10, stream="s", sic_arrived=0.1, sic_kept=0.1)
     assert controller.decide(sample).sic is None

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from headgate.core.load import LoadSample
 from headgate.errors import BadArgument
-from headgate.sites.allocator import CoordinatorUpdate, SiteAllocator, SiteSettings
-from tests.sites.virtual_site import Stream, VirtualSite, mixed
+from headgate.sites.accounts import CoordinatorUpdate
+from headgate.sites.allocator import SiteAllocator
+from headgate.sites.settings import SiteSettings
+from headgate_lab.sim.themis.virtual_site import Stream, VirtualSite, mixed
 
 
 class TestClocks:
@@ -29,16 +31,16 @@ class TestClocks:
     def test_a_clock_that_stands_still_decides_nothing_twice(self) -> None:
         site = VirtualSite(mixed())
         site.run(60.5)
-        before = {name: gate.rate for name, gate in site.shares.gates.items()}
+        before = {name: gate.rate for name, gate in site.allocator.state.gates.items()}
         for _ in range(50):
-            site.shares.decide(site.now)
-        assert {name: gate.rate for name, gate in site.shares.gates.items()} == before
+            site.allocator.decide(site.now)
+        assert {name: gate.rate for name, gate in site.allocator.state.gates.items()} == before
 
     @pytest.mark.parametrize("every", [0.3, 1.4, 3.0])
     def test_ticks_that_come_early_or_late_change_little(self, every: float) -> None:
         def level(every: float) -> float:
             site = VirtualSite(mixed())
-            decide, last = site.shares.decide, 0.0
+            decide, last = site.allocator.decide, 0.0
 
             def seldom(now: float) -> None:
                 nonlocal last
@@ -46,7 +48,7 @@ class TestClocks:
                     last = now
                     decide(now)
 
-            site.shares.decide = seldom  # type: ignore[assignment, method-assign]
+            site.allocator.decide = seldom  # type: ignore[assignment, method-assign]
             site.run(120)
             return sum(site.mean_sic(since=60).values()) / 3
 
@@ -56,16 +58,16 @@ class TestClocks:
         site = VirtualSite(mixed())
         site.run(30)
         site.now += 1e7
-        site.shares.decide(site.now)
+        site.allocator.decide(site.now)
         site.run(60)
         assert site.kept_share(site.streams[0], since=site.now - 30) > 0.05
 
 
-def _shares(**given_: object) -> SiteAllocator:
+def _allocator(**given_: object) -> SiteAllocator:
     values = {"cores": 2.0} | given_
-    shares = SiteAllocator(SiteSettings("s", **values))  # type: ignore[arg-type]
-    shares.enter("g", query="q", source="s")
-    return shares
+    allocator = SiteAllocator(SiteSettings("s", **values))  # type: ignore[arg-type]
+    allocator.state.enter("g", query="q", source="s")
+    return allocator
 
 
 def _sample(batch: int, **changed: object) -> LoadSample:
@@ -99,95 +101,100 @@ class TestHostileSamples:
     )
     @settings(max_examples=150, deadline=None)
     def test_rates_stay_rates_and_it_recovers(self, samples: list[LoadSample]) -> None:
-        shares = _shares()
-        shares.enter("d", query="q", source=None)
+        allocator = _allocator()
+        allocator.state.enter("d", query="q", source=None)
         now = 0.0
         for number, sample in enumerate(samples):
             now += 0.5
-            shares.on_batch("gd"[number % 2], sample, now)
-            shares.decide(now)
+            allocator.on_batch("gd"[number % 2], sample, now)
+            allocator.decide(now)
             for gate in "gd":
-                assert 0.0 <= shares.rate(gate, now) <= 1.0
-            assert 0.0 <= shares.gates["g"].sic < math.inf
-            view = shares.view("q", now)
+                assert 0.0 <= allocator.rate(gate, now) <= 1.0
+            assert 0.0 <= allocator.state.gates["g"].sic < math.inf
+            view = allocator.state.view("q", now)
             assert 0.0 <= view.accepted < math.inf
         for batch in range(100, 160):
             now += 1.0
-            shares.on_batch("g", _sample(batch, started_at=1e6 + batch), now)
-            shares.on_batch("d", _sample(batch, started_at=1e6 + batch, sic_arrived=0.1), now)
-            shares.decide(now)
-        assert shares.gates["g"].sic == pytest.approx(1e-4, rel=0.01)
-        assert shares.rate("g", now) == 1.0
+            allocator.on_batch("g", _sample(batch, started_at=1e6 + batch), now)
+            allocator.on_batch("d", _sample(batch, started_at=1e6 + batch, sic_arrived=0.1), now)
+            allocator.decide(now)
+        assert allocator.state.gates["g"].sic == pytest.approx(1e-4, rel=0.01)
+        assert allocator.rate("g", now) == 1.0
 
     def test_a_gate_that_nobody_knows_is_passed_over(self) -> None:
-        shares = _shares()
-        shares.on_batch("nobody", _sample(0), 1.0)
-        shares.results("nobody", _sample(0), 1.0)
-        assert shares.streams == {}
-        assert shares.queries == ("q",)
+        allocator = _allocator()
+        allocator.on_batch("nobody", _sample(0), 1.0)
+        allocator.state.results("nobody", _sample(0), 1.0)
+        assert allocator.state.streams == {}
+        assert allocator.state.queries == ("q",)
 
     def test_empty_batches_shed_nothing_and_do_not_divide_by_zero(self) -> None:
-        shares = _shares()
+        allocator = _allocator()
         for batch in range(30):
-            shares.on_batch("g", _sample(batch, arrived=0, kept=0, sic_kept=0.0), float(batch))
-            shares.decide(float(batch))
-        assert shares.rate("g", 30.0) == 1.0
-        assert shares.gates["g"].sic == 0.0
-        assert shares.accepted("q", 30.0) == 0.0
+            allocator.on_batch("g", _sample(batch, arrived=0, kept=0, sic_kept=0.0), float(batch))
+            allocator.decide(float(batch))
+        assert allocator.rate("g", 30.0) == 1.0
+        assert allocator.state.gates["g"].sic == 0.0
+        assert allocator.state.accepted("q", 30.0) == 0.0
 
     def test_a_first_batch_says_what_a_row_is_worth_before_the_next_tick(self) -> None:
-        shares = _shares()
-        shares.on_batch("g", _sample(0, interval_s=2.0), 1.0)
-        assert shares.gates["g"].sic == pytest.approx(1 / 5000), "1000 in 2 s are 5000 in a window"
+        allocator = _allocator()
+        allocator.on_batch("g", _sample(0, interval_s=2.0), 1.0)
+        assert allocator.state.gates["g"].sic == pytest.approx(1 / 5000), (
+            "1000 in 2 s are 5000 in a window"
+        )
 
 
 class TestQueries:
     def test_the_value_of_a_row_counts_the_sources_of_the_whole_query(self) -> None:
-        shares = _shares()
-        shares.declare("q", of=("s", "t", "elsewhere"))
-        shares.on_batch("g", _sample(0), 1.0)
-        assert shares.gates["g"].sic == pytest.approx(1 / (10_000 * 3))
-        shares.apply_updates({"q": CoordinatorUpdate(None, 5, 1.0)})
-        shares.on_batch("g", _sample(1), 2.0)
-        assert shares.gates["g"].sic == pytest.approx(1 / (10_000 * 5))
-        assert shares.view("q", 2.0).share == pytest.approx(0.2)
+        allocator = _allocator()
+        allocator.state.declare("q", of=("s", "t", "elsewhere"))
+        allocator.on_batch("g", _sample(0), 1.0)
+        assert allocator.state.gates["g"].sic == pytest.approx(1 / (10_000 * 3))
+        allocator.state.apply_updates({"q": CoordinatorUpdate(None, 5, 1.0)})
+        allocator.on_batch("g", _sample(1), 2.0)
+        assert allocator.state.gates["g"].sic == pytest.approx(1 / (10_000 * 5))
+        assert allocator.state.view("q", 2.0).share == pytest.approx(0.2)
 
     def test_who_says_how_a_query_fares(self) -> None:
-        shares = _shares(stale_s=10.0)
-        shares.will_measure("q")
+        allocator = _allocator(stale_s=10.0)
+        allocator.state.will_measure("q")
         for batch in range(12):
-            shares.on_batch("g", _sample(batch, sic_kept=0.03), float(batch))
-        assert shares.view("q", 11.0).told_by == "site"
-        assert shares.view("q", 11.0).sic == pytest.approx(0.3)
+            allocator.on_batch("g", _sample(batch, sic_kept=0.03), float(batch))
+        assert allocator.state.view("q", 11.0).told_by == "site"
+        assert allocator.state.view("q", 11.0).sic == pytest.approx(0.3)
         for batch in range(12):
-            shares.results("q", _sample(batch, sic_arrived=0.02), 11.0)
-        assert shares.view("q", 11.0).told_by == "result"
-        assert shares.view("q", 11.0).sic == pytest.approx(0.2)
-        shares.apply_updates(
+            allocator.state.results("q", _sample(batch, sic_arrived=0.02), 11.0)
+        assert allocator.state.view("q", 11.0).told_by == "result"
+        assert allocator.state.view("q", 11.0).sic == pytest.approx(0.2)
+        allocator.state.apply_updates(
             {"q": CoordinatorUpdate(0.7, 2, 11.0), "other": CoordinatorUpdate(0.1, 1, 11.0)}
         )
-        assert (shares.view("q", 12.0).told_by, shares.view("q", 12.0).sic) == ("coordinator", 0.7)
-        assert shares.view("q", 22.0).told_by == "result", "its word is stale"
-        assert "other" not in shares.queries
+        assert (allocator.state.view("q", 12.0).told_by, allocator.state.view("q", 12.0).sic) == (
+            "coordinator",
+            0.7,
+        )
+        assert allocator.state.view("q", 22.0).told_by == "result", "its word is stale"
+        assert "other" not in allocator.state.queries
 
     @pytest.mark.parametrize("sic", [math.nan, -0.1, math.inf])
     def test_a_coordinator_that_says_what_is_no_sic_is_not_believed(self, sic: float) -> None:
-        shares = _shares()
-        shares.apply_updates({"q": CoordinatorUpdate(sic, 1, 0.0)})
-        assert shares.view("q", 0.0).told_by == "site"
+        allocator = _allocator()
+        allocator.state.apply_updates({"q": CoordinatorUpdate(sic, 1, 0.0)})
+        assert allocator.state.view("q", 0.0).told_by == "site"
 
     def test_a_query_that_others_serve_well_gets_less_here(self) -> None:
         """Half of `far` is elsewhere, and its coordinator says that it fares well."""
 
         def kept(told: float) -> float:
             site = VirtualSite([Stream(q, lambda t: 20_000) for q in ("far", "near", "nearer")])
-            decide = site.shares.decide
+            decide = site.allocator.decide
 
             def heard(now: float) -> None:
-                site.shares.apply_updates({"far": CoordinatorUpdate(told, 2, now)})
+                site.allocator.state.apply_updates({"far": CoordinatorUpdate(told, 2, now)})
                 decide(now)
 
-            site.shares.decide = heard  # type: ignore[assignment, method-assign]
+            site.allocator.decide = heard  # type: ignore[assignment, method-assign]
             site.run(60)
             return site.kept_share(site.streams[0], since=30)
 
@@ -195,59 +202,61 @@ class TestQueries:
         assert kept(0.05) > 0.4
 
     def test_a_query_that_has_ended_is_forgotten(self) -> None:
-        shares = _shares()
-        shares.enter("h", query="q", source="t")
-        shares.will_measure("r")
-        shares.on_batch("g", _sample(0), 1.0)
-        shares.leave("g")
-        assert shares.queries == ("q", "r")
-        shares.end("q")
-        shares.end("r")
-        shares.end("never was")
-        assert not shares.queries
-        assert not shares.gates
-        assert not shares.streams
-        shares.results("r", _sample(1), 2.0)
-        assert not shares.queries, "a late report does not bring it back"
+        allocator = _allocator()
+        allocator.state.enter("h", query="q", source="t")
+        allocator.state.will_measure("r")
+        allocator.on_batch("g", _sample(0), 1.0)
+        allocator.state.leave("g")
+        assert allocator.state.queries == ("q", "r")
+        allocator.state.end("q")
+        allocator.state.end("r")
+        allocator.state.end("never was")
+        assert not allocator.state.queries
+        assert not allocator.state.gates
+        assert not allocator.state.streams
+        allocator.state.results("r", _sample(1), 2.0)
+        assert not allocator.state.queries, "a late report does not bring it back"
 
     def test_a_gate_that_changes_its_query_leaves_the_old_one(self) -> None:
-        shares = _shares()
-        shares.enter("g", query="other", source="s")
-        assert shares.queries == ("other",)
+        allocator = _allocator()
+        allocator.state.enter("g", query="other", source="s")
+        assert allocator.state.queries == ("other",)
 
     def test_a_gate_that_enters_again_goes_on(self) -> None:
-        shares = _shares()
+        allocator = _allocator()
         for batch in range(100):
-            shares.on_batch("g", _sample(batch), float(batch))
-        usual = shares.gates["g"].agreed.usual
-        shares.enter("g", query="q", source="s", hold_s=7.0)
-        assert shares.gates["g"].agreed.usual == usual, "a restart is no way to become a new source"
-        assert shares.gates["g"].hold_s == 7.0
-        assert shares.gates["g"].batches == 100
+            allocator.on_batch("g", _sample(batch), float(batch))
+        usual = allocator.state.gates["g"].agreed.usual
+        allocator.state.enter("g", query="q", source="s", hold_s=7.0)
+        assert allocator.state.gates["g"].agreed.usual == usual, (
+            "a restart is no way to become a new source"
+        )
+        assert allocator.state.gates["g"].hold_s == 7.0
+        assert allocator.state.gates["g"].batches == 100
 
     def test_a_stream_with_a_new_checkpoint_replaces_the_old_one(self) -> None:
-        shares = _shares()
+        allocator = _allocator()
         for batch in range(5):
-            shares.on_batch("g", _sample(batch), float(batch))
+            allocator.on_batch("g", _sample(batch), float(batch))
         for batch in range(60):
-            shares.on_batch("g", _sample(batch, stream="two", started_at=5.0 + batch), 5.0 + batch)
-            shares.decide(5.0 + batch)
-        assert set(shares.streams) == {"two"}
-        assert not shares.gates["g"].runs_in.two
+            allocator.on_batch("g", _sample(batch, stream="two", started_at=5.0 + batch), 5.0 + batch)
+            allocator.decide(5.0 + batch)
+        assert set(allocator.state.streams) == {"two"}
+        assert not allocator.state.gates["g"].runs_in.two
 
     def test_a_gate_in_two_streams_counts_its_rows_once_and_says_so(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
-        alone, shares = _shares(), _shares()
+        alone, allocator = _allocator(), _allocator()
         for batch in range(40):
             alone.on_batch("g", _sample(batch), float(batch))
-            shares.on_batch("g", _sample(batch), float(batch))
-            shares.on_batch("g", _sample(batch, stream="two"), float(batch))
-            shares.decide(float(batch))
-        assert shares.gates["g"].offered.per_window(40.0) == pytest.approx(
-            alone.gates["g"].offered.per_window(40.0), rel=0.1
+            allocator.on_batch("g", _sample(batch), float(batch))
+            allocator.on_batch("g", _sample(batch, stream="two"), float(batch))
+            allocator.decide(float(batch))
+        assert allocator.state.gates["g"].offered.per_window(40.0) == pytest.approx(
+            alone.state.gates["g"].offered.per_window(40.0), rel=0.1
         )
-        assert len(shares.streams) == 2, "both take time"
+        assert len(allocator.state.streams) == 2, "both take time"
         said = [r.message for r in caplog.records if "two streams at once" in r.message]
         assert said == [
             "gate 'g' is in two streams at once, and only the rows of one count: give each stream a "
@@ -256,70 +265,74 @@ class TestQueries:
 
     def test_a_stream_that_comes_back_counts_again(self, caplog: pytest.LogCaptureFixture) -> None:
         """A notebook: one checkpoint, another, and the first again."""
-        shares = _shares()
+        allocator = _allocator()
         for turn, stream in enumerate(("one", "two", "one")):
             for batch in range(30):
                 now = 30.0 * turn + batch
                 of = _sample(30 * turn + batch, stream=stream, started_at=now)
-                shares.on_batch("g", of, now)
-                shares.decide(now)
-        assert shares.gates["g"].stream == "one"
-        assert shares.gates["g"].offered.per_second(90.0) == pytest.approx(1000.0, rel=0.05)
+                allocator.on_batch("g", of, now)
+                allocator.decide(now)
+        assert allocator.state.gates["g"].stream == "one"
+        assert allocator.state.gates["g"].offered.per_second(90.0) == pytest.approx(1000.0, rel=0.05)
         assert not caplog.records
 
     def test_a_batch_that_runs_again_is_counted_once(self) -> None:
-        once, twice = _shares(), _shares()
+        once, twice = _allocator(), _allocator()
         for batch in range(20):
             for _ in range(2):
                 twice.on_batch("g", _sample(batch), float(batch))
             once.on_batch("g", _sample(batch), float(batch))
-        assert twice.accepted("q", 20.0) == once.accepted("q", 20.0)
-        twice.declare("q", of=("s", "t", "u"))
+        assert twice.state.accepted("q", 20.0) == once.state.accepted("q", 20.0)
+        twice.state.declare("q", of=("s", "t", "u"))
         twice.on_batch("g", _sample(19), 20.0)
-        assert twice.gates["g"].sic == pytest.approx(once.gates["g"].sic / 3, rel=0.05), (
+        assert twice.state.gates["g"].sic == pytest.approx(once.state.gates["g"].sic / 3, rel=0.05), (
             "what is new counts"
         )
 
     def test_windows_that_are_still_open_are_no_sic_of_nothing(self) -> None:
         """Results come out after 8 batches without any, and then for all the time that they took."""
-        shares = _shares()
-        shares.will_measure("q")
+        allocator = _allocator()
+        allocator.state.will_measure("q")
         for batch in range(8):
-            shares.on_batch("g", _sample(batch), float(batch))
-            shares.results("q", _sample(batch, arrived=0, kept=0, sic_arrived=0.0), float(batch))
-            assert shares.result_sic("q", float(batch)) is None
-        shares.results("q", _sample(8, sic_arrived=0.8), 8.0)
-        assert shares.result_sic("q", 8.0) == pytest.approx(0.8 * 10 / 9)
+            allocator.on_batch("g", _sample(batch), float(batch))
+            allocator.state.results(
+                "q", _sample(batch, arrived=0, kept=0, sic_arrived=0.0), float(batch)
+            )
+            assert allocator.state.result_sic("q", float(batch)) is None
+        allocator.state.results("q", _sample(8, sic_arrived=0.8), 8.0)
+        assert allocator.state.result_sic("q", 8.0) == pytest.approx(0.8 * 10 / 9)
 
     def test_results_in_two_streams_count_once(self, caplog: pytest.LogCaptureFixture) -> None:
-        shares = _shares()
-        shares.will_measure("q")
+        allocator = _allocator()
+        allocator.state.will_measure("q")
         for batch in range(40):
-            shares.on_batch("g", _sample(batch), float(batch))
+            allocator.on_batch("g", _sample(batch), float(batch))
             for stream in ("one", "two"):
-                shares.results("q", _sample(batch, stream=stream, sic_arrived=0.05), float(batch))
-        assert shares.result_sic("q", 40.0) == pytest.approx(0.5, rel=0.1), "of ten batches"
+                allocator.state.results(
+                    "q", _sample(batch, stream=stream, sic_arrived=0.05), float(batch)
+                )
+        assert allocator.state.result_sic("q", 40.0) == pytest.approx(0.5, rel=0.1), "of ten batches"
         assert sum("the result of query 'q' is in two streams" in r.message for r in caplog.records) == 1
 
 
 class TestBadUse:
     def test_one_source_twice(self) -> None:
         with pytest.raises(BadArgument, match="already comes through gate 'g'"):
-            _shares().enter("h", query="q", source="s")
+            _allocator().state.enter("h", query="q", source="s")
 
     def test_an_unknown_source(self) -> None:
-        shares = _shares()
-        shares.declare("q", of=("s", "t"))
+        allocator = _allocator()
+        allocator.state.declare("q", of=("s", "t"))
         with pytest.raises(BadArgument, match="source 'u' is not one of"):
-            shares.enter("h", query="q", source="u")
-        assert set(shares.gates) == {"g"}
+            allocator.state.enter("h", query="q", source="u")
+        assert set(allocator.state.gates) == {"g"}
         with pytest.raises(BadArgument, match="declare them once"):
-            shares.declare("q", of=("s", "x"))
+            allocator.state.declare("q", of=("s", "x"))
 
     @pytest.mark.parametrize("weight", [0.0, -1.0, math.nan, math.inf])
     def test_a_weight_that_is_none(self, weight: float) -> None:
         with pytest.raises(BadArgument, match="weight"):
-            _shares().declare("q", weight=weight)
+            _allocator().state.declare("q", weight=weight)
 
     @pytest.mark.parametrize(
         "changed",
@@ -344,7 +357,7 @@ class TestBadUse:
         ids=str,
     )  # fmt: skip
     def test_a_snapshot_that_is_none_changes_nothing(self, value: dict[str, object]) -> None:
-        shares = _shares()
+        allocator = _allocator()
         with pytest.raises((KeyError, TypeError, ValueError)):
-            shares.remember(value)
-        assert shares.trim == 0.8
+            allocator.restore(value)
+        assert allocator.trim == 0.8

@@ -16,9 +16,12 @@ from headgate.coordinator.journal import Journal
 from headgate.coordinator.registry import Registry, RegistrySettings
 from headgate.core.load import LoadSample
 from headgate.errors import ControlFolderError, CoordinatorGone, CoordinatorRefused
-from headgate.sites.allocator import SiteAllocator, SiteSettings
+from headgate.sites.allocator import SiteAllocator
+from headgate.sites.exchange import Exchange
 from headgate.sites.history import History
-from headgate.sites.ticker import Exchange, Ticker
+from headgate.sites.settings import SiteSettings
+from headgate.sites.shared import SharedSite
+from headgate.sites.ticker import Ticker
 from headgate.sites.wire.client import CoordinatorClient
 from headgate.sites.wire.protocol import MAX_SIC, QueryReport, QueryUpdate, Reply
 
@@ -54,21 +57,21 @@ class FakeClient:
         self.skipped += 1
 
 
-def _shares(name: str = "s", source: str = "s", **settings: float) -> SiteAllocator:
+def _allocator(name: str = "s", source: str = "s", **settings: float) -> SiteAllocator:
     values = {"cores": 2.0, "stale_s": 10.0} | settings
-    shares = SiteAllocator(SiteSettings(name, **values))  # type: ignore[arg-type]
-    shares.enter("g", query="q", source=source)
-    return shares
+    allocator = SiteAllocator(SiteSettings(name, **values))  # type: ignore[arg-type]
+    allocator.state.enter("g", query="q", source=source)
+    return allocator
 
 
-def _feed(shares: SiteAllocator, until: float, sic: float, batches: int = 20) -> None:
+def _feed(allocator: SiteAllocator, until: float, sic: float, batches: int = 20) -> None:
     """Batches that accepted so much SIC in a window, up to now."""
     for batch in range(batches):
         at = until - (batches - 1 - batch)
         sample = LoadSample(batch, at, 0.3, 1000, 500, stream="one", interval_s=1.0, work_s=0.1,
                             sic_kept=sic / 10.0, sic_arrived=sic / 10.0)  # fmt: skip
-        shares.on_batch("g", sample, at)
-        shares.results("q", sample, at)
+        allocator.on_batch("g", sample, at)
+        allocator.state.results("q", sample, at)
 
 
 class Clock:
@@ -89,15 +92,15 @@ def client() -> FakeClient:
     return FakeClient()
 
 
-def _exchange(shares: SiteAllocator, client: FakeClient, clock: Clock) -> Exchange:
-    return Exchange(shares, threading.RLock(), client, every_s=1.0, clock=clock)
+def _exchange(allocator: SiteAllocator, client: FakeClient, clock: Clock) -> Exchange:
+    return Exchange(SharedSite(allocator), client, every_s=1.0, clock=clock)
 
 
 class TestExchange:
     def test_it_reports_and_takes_up_what_it_hears(self, client: FakeClient, clock: Clock) -> None:
-        shares = _shares()
-        _feed(shares, clock.now, sic=0.3)
-        exchange = _exchange(shares, client, clock)
+        allocator = _allocator()
+        _feed(allocator, clock.now, sic=0.3)
+        exchange = _exchange(allocator, client, clock)
         assert exchange.once() == 1.0
         assert exchange.state == "in touch"
         (report,) = client.heard
@@ -105,35 +108,35 @@ class TestExchange:
         assert report["q"].accepted_sic == pytest.approx(0.3)
         assert not report["q"].root
         assert report["q"].result_sic is None
-        view = shares.view("q", clock.now)
+        view = allocator.state.view("q", clock.now)
         assert (view.sic, view.told_by, view.sources) == (0.5, "coordinator", 3)
         assert view.weight == 2.0, "the root's word, through the coordinator"
-        assert shares.priority("q") == 1
+        assert allocator.state.priority("q") == 1
 
     def test_a_root_reports_what_it_measured_and_has_the_last_word(
         self, client: FakeClient, clock: Clock
     ) -> None:
-        shares = _shares()
-        shares.will_measure("q")
-        shares.declare("q", weight=5.0)
-        _feed(shares, clock.now, sic=0.2)
-        _exchange(shares, client, clock).once()
+        allocator = _allocator()
+        allocator.state.will_measure("q")
+        allocator.state.declare("q", weight=5.0)
+        _feed(allocator, clock.now, sic=0.2)
+        _exchange(allocator, client, clock).once()
         assert client.heard[0]["q"].root
         assert client.heard[0]["q"].result_sic == pytest.approx(0.2)
-        assert shares.view("q", clock.now).weight == 5.0
+        assert allocator.state.view("q", clock.now).weight == 5.0
 
     def test_sic_that_a_burst_made_too_high_is_clipped(self, client: FakeClient, clock: Clock) -> None:
-        shares = _shares()
-        shares.will_measure("q")
-        _feed(shares, clock.now, sic=50.0)
-        _exchange(shares, client, clock).once()
+        allocator = _allocator()
+        allocator.state.will_measure("q")
+        _feed(allocator, clock.now, sic=50.0)
+        _exchange(allocator, client, clock).once()
         assert client.heard[0]["q"].result_sic == MAX_SIC
         assert client.heard[0]["q"].accepted_sic == MAX_SIC
 
     def test_a_site_with_nothing_to_say_keeps_its_name(self, client: FakeClient, clock: Clock) -> None:
         """Its queries are idle, or not there yet: its lease goes on, and it knows who is there."""
-        shares = SiteAllocator(SiteSettings("s", cores=2.0))
-        exchange = _exchange(shares, client, clock)
+        allocator = SiteAllocator(SiteSettings("s", cores=2.0))
+        exchange = _exchange(allocator, client, clock)
         assert exchange.once() == 1.0
         assert client.heard == [{}]
         assert exchange.state == "in touch"
@@ -141,9 +144,9 @@ class TestExchange:
     def test_one_coordinator_may_speak_for_some_queries_only(
         self, client: FakeClient, clock: Clock
     ) -> None:
-        shares = _shares()
-        shares.enter("h", query="other", source="t")
-        exchange = _exchange(shares, client, clock)
+        allocator = _allocator()
+        allocator.state.enter("h", query="other", source="t")
+        exchange = _exchange(allocator, client, clock)
         exchange.queries = {"other"}
         exchange.once()
         assert set(client.heard[0]) == {"other"}
@@ -151,9 +154,9 @@ class TestExchange:
     def test_one_that_is_gone_is_asked_less_and_less_and_its_word_grows_stale(
         self, client: FakeClient, clock: Clock, caplog: pytest.LogCaptureFixture
     ) -> None:
-        shares = _shares()
-        _feed(shares, clock.now, sic=0.3)
-        exchange = _exchange(shares, client, clock)
+        allocator = _allocator()
+        _feed(allocator, clock.now, sic=0.3)
+        exchange = _exchange(allocator, client, clock)
         exchange.once()
         client.fault = CoordinatorGone("nobody is there")
         with caplog.at_level(logging.WARNING, "headgate"):
@@ -161,19 +164,19 @@ class TestExchange:
         assert pauses == [2.0, 4.0, 8.0, 10.0, 10.0, 10.0, 10.0, 10.0]
         assert exchange.state == "gone"
         assert len(caplog.records) == 1, "said once, and not every time"
-        assert shares.view("q", clock.now + 5).told_by == "coordinator"
-        assert shares.view("q", clock.now + 11).told_by == "site"
+        assert allocator.state.view("q", clock.now + 5).told_by == "coordinator"
+        assert allocator.state.view("q", clock.now + 11).told_by == "site"
         client.fault = None
         assert exchange.once() == 1.0
         assert exchange.state == "in touch"
-        assert shares.view("q", clock.now).told_by == "coordinator"
+        assert allocator.state.view("q", clock.now).told_by == "coordinator"
         client.fault = CoordinatorGone("again")
         assert exchange.once() == 2.0, "the pause begins anew"
 
     def test_one_that_refuses_is_given_the_time_it_asks_for(
         self, client: FakeClient, clock: Clock
     ) -> None:
-        exchange = _exchange(_shares(), client, clock)
+        exchange = _exchange(_allocator(), client, clock)
         client.fault = CoordinatorRefused("too fast", status=429, code="busy", retry_after_s=12.0)
         assert exchange.once() == 12.0
         assert exchange.state == "refused"
@@ -183,41 +186,41 @@ class TestExchange:
     def test_a_query_that_is_refused_goes_on_by_the_local_view(
         self, client: FakeClient, clock: Clock, caplog: pytest.LogCaptureFixture
     ) -> None:
-        shares = _shares()
-        shares.enter("h", query="other", source="t")
-        _feed(shares, clock.now, sic=0.3)
+        allocator = _allocator()
+        allocator.state.enter("h", query="other", source="t")
+        _feed(allocator, clock.now, sic=0.3)
         client.refused = {"q": "its sources are others"}
-        exchange = _exchange(shares, client, clock)
+        exchange = _exchange(allocator, client, clock)
         with caplog.at_level(logging.WARNING, "headgate"):
             for _ in range(3):
                 exchange.once()
         assert exchange.refused == {"q": "its sources are others"}
         assert len(caplog.records) == 1
-        assert shares.view("q", clock.now).told_by == "site"
-        assert shares.view("other", clock.now).told_by == "coordinator"
+        assert allocator.state.view("q", clock.now).told_by == "site"
+        assert allocator.state.view("other", clock.now).told_by == "coordinator"
 
     def test_a_query_that_ended_here_is_taken_back_at_once(
         self, client: FakeClient, clock: Clock
     ) -> None:
-        shares = _shares()
-        shares.enter("h", query="other", source="t")
-        exchange = _exchange(shares, client, clock)
+        allocator = _allocator()
+        allocator.state.enter("h", query="other", source="t")
+        exchange = _exchange(allocator, client, clock)
         exchange.once()
-        shares.end("other")
+        allocator.state.end("other")
         client.fault = CoordinatorGone("just now")
         exchange.once()
         client.fault = None
         exchange.once()
         exchange.once()
         assert client.left == [["other"]], "once, as soon as it can be said"
-        shares.end("q")
+        allocator.state.end("q")
         exchange.once()
         assert client.left == [["other"], ["q"]]
 
     def test_a_refusal_is_said_once_however_its_numbers_change(
         self, client: FakeClient, clock: Clock, caplog: pytest.LogCaptureFixture
     ) -> None:
-        exchange = _exchange(_shares(), client, clock)
+        exchange = _exchange(_allocator(), client, clock)
         for seconds in range(5):
             client.fault = CoordinatorRefused(f"replaced {seconds} s ago", status=409, code="replaced")
             exchange.once()
@@ -230,7 +233,7 @@ class TestExchange:
         assert len(caplog.records) == 2, "another reason is news"
 
     def test_numbers_that_lag_behind_are_left_out(self, client: FakeClient, clock: Clock) -> None:
-        exchange = _exchange(_shares(), client, clock)
+        exchange = _exchange(_allocator(), client, clock)
         client.fault = CoordinatorRefused("not above", status=409, code="replayed")
         exchange.once()
         assert client.skipped == 1
@@ -238,7 +241,7 @@ class TestExchange:
     def test_a_folder_that_cannot_be_written_any_more_is_in_the_state(
         self, client: FakeClient, clock: Clock, caplog: pytest.LogCaptureFixture
     ) -> None:
-        exchange = _exchange(_shares(), client, clock)
+        exchange = _exchange(_allocator(), client, clock)
         exchange.once()
         for number in range(3):
             client.fault = ControlFolderError(f"part-{number} cannot be written")
@@ -249,19 +252,21 @@ class TestExchange:
 
     def test_goodbye_closes_even_if_nobody_hears_it(self, client: FakeClient, clock: Clock) -> None:
         client.fault = CoordinatorGone("nobody")
-        _exchange(_shares(), client, clock).goodbye()
+        _exchange(_allocator(), client, clock).goodbye()
         assert client.closed
 
 
-def _ticker(shares: SiteAllocator, folder: Path, clock: Callable[[], float], **more: object) -> Ticker:
-    return Ticker(shares, threading.RLock(), folder, [], clock=clock, wall=lambda: 7.0, **more)  # type: ignore[arg-type]
+def _ticker(
+    allocator: SiteAllocator, folder: Path, clock: Callable[[], float], **more: object
+) -> Ticker:
+    return Ticker(SharedSite(allocator), folder, [], clock=clock, wall=lambda: 7.0, **more)  # type: ignore[arg-type]
 
 
 class TestTicker:
     def test_a_tick_decides_and_leaves_a_status(self, tmp_path: Path, clock: Clock) -> None:
-        shares = _shares()
-        _feed(shares, clock.now, sic=0.3)
-        ticker = _ticker(shares, tmp_path, clock)
+        allocator = _allocator()
+        _feed(allocator, clock.now, sic=0.3)
+        ticker = _ticker(allocator, tmp_path, clock)
         ticker.once()
         status = json.loads((tmp_path / "status.json").read_text())
         assert status["site"] == "s"
@@ -276,15 +281,15 @@ class TestTicker:
         json.dumps(status, allow_nan=False)
 
     def test_a_restart_goes_on_from_the_status(self, tmp_path: Path, clock: Clock) -> None:
-        shares = _shares()
-        _feed(shares, clock.now, sic=0.3)
-        shares._capacity.trim = 0.4
-        _ticker(shares, tmp_path, clock).leave_status()
+        allocator = _allocator()
+        _feed(allocator, clock.now, sic=0.3)
+        allocator._capacity.trim = 0.4
+        _ticker(allocator, tmp_path, clock).leave_status()
         again = SiteAllocator(SiteSettings("s", cores=2.0))
         _ticker(again, tmp_path, clock)
         assert again.trim == 0.4
-        again.enter("g", query="q", source="s")
-        assert again.gates["g"].agreed.usual == pytest.approx(10_000.0)
+        again.state.enter("g", query="q", source="s")
+        assert again.state.gates["g"].agreed.usual == pytest.approx(10_000.0)
 
     @pytest.mark.parametrize(
         "text",
@@ -299,22 +304,22 @@ class TestTicker:
         self, tmp_path: Path, clock: Clock, text: str
     ) -> None:
         (tmp_path / "status.json").write_text(text)
-        shares = _shares()
-        _ticker(shares, tmp_path, clock).once()
-        assert shares.trim == 0.8
+        allocator = _allocator()
+        _ticker(allocator, tmp_path, clock).once()
+        assert allocator.trim == 0.8
 
     def test_streams_at_work_are_asked_for(self, tmp_path: Path, clock: Clock) -> None:
-        shares = _shares()
-        _feed(shares, clock.now, sic=0.3)
-        ticker = _ticker(shares, tmp_path, clock, at_work=lambda: ["one", "unknown"])
+        allocator = _allocator()
+        _feed(allocator, clock.now, sic=0.3)
+        ticker = _ticker(allocator, tmp_path, clock, at_work=lambda: ["one", "unknown"])
         clock.now += 100.0
         ticker.once()
-        assert not shares.streams["one"].silent(clock.now)
+        assert not allocator.state.streams["one"].silent(clock.now)
 
     def test_a_fault_does_not_end_the_site(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        shares = _shares(interval_s=0.02)
+        allocator = _allocator(interval_s=0.02)
         faults = iter([ValueError("odd"), ValueError("odd"), None])
         decided: list[float] = []
 
@@ -324,8 +329,8 @@ class TestTicker:
                 raise fault
             decided.append(now)
 
-        shares.decide = decide  # type: ignore[method-assign]
-        ticker = Ticker(shares, threading.RLock(), tmp_path, [])
+        allocator.decide = decide  # type: ignore[method-assign]
+        ticker = Ticker(SharedSite(allocator), tmp_path, [])
         with caplog.at_level(logging.WARNING, "headgate"):
             ticker.start()
             _wait(lambda: len(decided) > 2)
@@ -340,9 +345,9 @@ class TestTicker:
                 hang.wait(10.0)
                 return super().exchange(queries)
 
-        shares, lock = _shares(interval_s=0.02), threading.RLock()
+        site = SharedSite(_allocator(interval_s=0.02))
         client = Slow()
-        ticker = Ticker(shares, lock, tmp_path, [Exchange(shares, lock, client, 0.02)])
+        ticker = Ticker(site, tmp_path, [Exchange(site, client, 0.02)])
         ticker.start()
         try:
             history = History(tmp_path / "sic.jsonl")
@@ -392,11 +397,11 @@ class TestRealCoordinator:
         def make(url: str, query: str = "q") -> list[tuple[SiteAllocator, Exchange]]:
             pairs = []
             for name in ("rome", "oslo"):
-                shares = _shares(name, source=f"{name}-cpu")
+                allocator = _allocator(name, source=f"{name}-cpu")
                 client = CoordinatorClient(url, name, folder=tmp_path / name)
-                exchange = Exchange(shares, threading.RLock(), client, every_s=0.05)
+                exchange = Exchange(SharedSite(allocator), client, every_s=0.05)
                 made.append(exchange)
-                pairs.append((shares, exchange))
+                pairs.append((allocator, exchange))
             return pairs
 
         yield make
@@ -409,39 +414,41 @@ class TestRealCoordinator:
         with self._server(journal) as server:
             url = server.url
             (rome, at_rome), (oslo, at_oslo) = sites(url)
-            rome.will_measure("q")
+            rome.state.will_measure("q")
             now = time.monotonic()
             _feed(rome, now, sic=0.2)
             _feed(oslo, now, sic=0.4)
             for _ in range(2):
                 for exchange in (at_rome, at_oslo):
                     exchange.once()
-            view = oslo.view("q", time.monotonic())
+            view = oslo.state.view("q", time.monotonic())
             assert view.told_by == "coordinator"
             assert view.sic == pytest.approx(0.2, rel=0.05), "the result's, measured in Rome"
             assert (view.sources, view.share) == (2, 0.5)
-            assert rome.view("q", time.monotonic()).sources == 2
+            assert rome.state.view("q", time.monotonic()).sources == 2
             port = int(url.rsplit(":", 1)[1])
         assert at_oslo.once() >= 0.1
         assert at_oslo.state == "gone"
-        assert oslo.view("q", time.monotonic() + 11).told_by == "site"
-        assert oslo.view("q", time.monotonic() + 11).sources == 2, "how many sources there are stays"
+        assert oslo.state.view("q", time.monotonic() + 11).told_by == "site"
+        assert oslo.state.view("q", time.monotonic() + 11).sources == 2, (
+            "how many sources there are stays"
+        )
         with self._server(journal, port):
             for _ in range(2):
                 for exchange in (at_rome, at_oslo):
                     exchange.once()
             assert at_oslo.state == "in touch"
-            assert oslo.view("q", time.monotonic()).told_by == "coordinator"
-            oslo.end("q")
+            assert oslo.state.view("q", time.monotonic()).told_by == "coordinator"
+            oslo.state.end("q")
             at_oslo.once()
             at_rome.once()
-            assert rome._told["q"].sources == 1, "who leaves is not counted any more"
+            assert rome.state.updates["q"].sources == 1, "who leaves is not counted any more"
 
     def test_a_source_that_two_sites_claim_is_refused_at_the_second(self, sites, journal: Path) -> None:
         with self._server(journal) as server:
             (_, at_rome), (oslo, at_oslo) = sites(server.url)
-            oslo.end("q")
-            oslo.enter("g", query="q", source="rome-cpu")
+            oslo.state.end("q")
+            oslo.state.enter("g", query="q", source="rome-cpu")
             at_rome.once()
             at_oslo.once()
             assert at_oslo.refused.keys() == {"q"}

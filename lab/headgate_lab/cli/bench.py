@@ -39,6 +39,7 @@ def bench() -> None:
       headgate bench store-year      a year of the control folder: time, memory, bytes at start and end
       headgate bench loop-year       a year of batches through the control loop, in virtual time
       headgate bench site            what a site's gate costs beside a uniform one; a noisy neighbour
+      headgate bench site-numbers    whether a site depends on its tuned numbers, in virtual time
     """
 
 
@@ -142,6 +143,12 @@ _benchmark(
     "What a site's gate costs, and what a noisy neighbour costs the others.",
     module="themis.site",
     takes="12 minutes; quick: 7.",
+)
+_benchmark(
+    "site-numbers",
+    "Whether what a site achieves depends on its tuned numbers, in virtual time.",
+    module="themis.site_numbers",
+    takes="15 minutes; quick: 7.",
 )
 _benchmark(
     "join-rules",

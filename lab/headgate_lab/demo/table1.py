@@ -31,7 +31,7 @@ from functools import reduce
 from headgate.durations import Duration, seconds
 from headgate.errors import BadArgument
 from headgate.spark.gate.identity import require_own_column, require_timestamp
-from headgate.spark.sic.column import SIC, require_sic, worth
+from headgate.spark.sic.column import SIC, require_sic, row_sic
 
 # isort: split
 from pyspark.sql import Column, DataFrame
@@ -224,7 +224,7 @@ def _own(frame: DataFrame, argument: str, **columns: str | None) -> DataFrame:
     for name, kind in columns.items():
         require_own_column(frame, name, argument)
         parts.append(F.col(name) if kind is None else F.col(name).cast(kind).alias(name))
-    return frame.select(AT, *parts, worth().alias(SIC))
+    return frame.select(AT, *parts, row_sic().alias(SIC))
 
 
 def _links(derived: Frames, **columns: str | None) -> list[DataFrame]:

@@ -1,1 +1,1 @@
-"""HTTP services: the coordinator of many queries."""
+"""The coordinator of many queries, as an HTTP service."""

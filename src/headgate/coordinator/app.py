@@ -48,18 +48,27 @@ _log = logging.getLogger("headgate.coordinator")
 class ServiceSettings:
     """What a coordinator takes from whom."""
 
-    #: Messages of one site: a second in the long run, and at once.
+    #: Messages of one site: a second in the long run, and at once. A site sends one a second, and a few
+    #: more when queries end; a person who looks at the page has the same limit.
     site_rate: float = 10.0
     site_burst: int = 20
-    #: Requests without a right token, from one address.
+    #: Requests without a right token, from one address: enough for health checks and for a wrong token
+    #: to be noticed, too few to guess one.
     stranger_rate: float = 5.0
     stranger_burst: int = 20
-    #: 4,096 queries with 20 sources each have some 1.6 MB.
+    #: Names and addresses whose limit is remembered: who has not asked for longest has all of it again.
+    max_limited: int = 1024
+    #: Bytes of a message: 4,096 queries with 20 sources each have some 1.6 MB. And of its headers.
     max_body: int = 2 << 20
-    #: Until the body is there.
+    max_headers: int = 16 << 10
+    #: Seconds until a connection says something, and until a body is there; and for all of a request.
     body_s: float = 5.0
+    request_s: float = 20.0
+    #: Connections at once, in all and of one address: sites behind one gateway share theirs.
     max_connections: int = 512
     max_connections_of_a_peer: int = 128
+    #: Seconds that requests have to end when the service does.
+    stop_s: int = 5
 
 
 def coordinator_app(
@@ -98,8 +107,11 @@ class _Service:
         clock: Callable[[], float],
     ) -> None:
         self._registry, self._secret, self._settings = registry, secret, settings
-        self._sites = Buckets(settings.site_rate, settings.site_burst, clock=clock)
-        self._strangers = Buckets(settings.stranger_rate, settings.stranger_burst, clock=clock)
+        most = settings.max_limited
+        self._sites = Buckets(settings.site_rate, settings.site_burst, most=most, clock=clock)
+        self._strangers = Buckets(
+            settings.stranger_rate, settings.stranger_burst, most=most, clock=clock
+        )
         self._refused = RefusedQueries(_log, registry.settings.max_sites)
 
     async def health(self, request: Request) -> Response:
@@ -136,7 +148,7 @@ class _Service:
         return _json(200, await run_in_threadpool(decide))
 
     async def _message(self, request: Request) -> tuple[str | None, bytes]:
-        """Who sends it, and its body; refused before it is read where that is possible."""
+        """Who sends a message, and its body; what can be refused before the body is read is."""
         site = await self._who(request)
         try:
             self._may_send(site, request.headers.get("content-type", ""))
@@ -246,7 +258,7 @@ class _Service:
         return bytes(body)
 
     async def _drain(self, request: Request) -> None:
-        """Let go by what still comes, up to a limit: a line that is cut off would lose the reason."""
+        """Read and drop what still comes, up to a limit: cut off, it would lose the reason."""
         try:
             async with asyncio.timeout(self._settings.body_s):
                 passed = 0

@@ -1,4 +1,10 @@
-"""How often anyone may ask: a token bucket for each name, in bounded memory."""
+"""How often anyone may ask: a token bucket for each name, in bounded memory.
+
+Why not the package `limits` (5.8): it has windows and no token bucket, so a limit of ten a second with
+twenty at once cannot be said. Its memory storage reads the wall clock, keeps every address that asks
+until its window is over, however many there are, and starts a thread for each hundredth of a second in
+which somebody asks.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +39,13 @@ class Buckets:
                 f"rate={rate!r}, burst={burst!r}: give a rate above 0 and a burst of 1 or more"
             )
         self._rate, self._burst, self._most, self._clock = rate, burst, most, clock
-        self._guard = threading.Lock()
-        #: What was left, and when; whoever asked last is last.
+        self._lock = threading.Lock()
+        #: What was left, and when, by name; who asked last is last.
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, name: str) -> float:
         """0 if it may go on; otherwise the seconds until it may, and nothing is taken."""
-        with self._guard:
+        with self._lock:
             now = self._clock()
             left, then = self._left.get(name, (float(self._burst), now))
             left = min(float(self._burst), left + max(0.0, now - then) * self._rate)

@@ -65,7 +65,7 @@ class Change:
 
 
 class Journal:
-    """The file in a folder that one coordinator at a time has."""
+    """The file, which one coordinator at a time can have open."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class Journal:
             raise _unusable(self.path, error) from error
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file, so that another process can have it."""
         self._db.close()
 
     def _prepare(self) -> None:
@@ -213,7 +213,7 @@ class Journal:
 
 
 def _same_hosts(query: QueryState, before: QueryState | None) -> bool:
-    """Is what is kept as JSON the same? SIC has rows of its own; when members were heard is not kept."""
+    """Whether what is kept as JSON is the same: who hosts the query, and its weight and priority."""
     if before is None or query.members.keys() != before.members.keys():
         return False
     if (query.left, query.root, query.weight, query.priority) != (

@@ -22,10 +22,7 @@ from dataclasses import dataclass, field, replace
 
 from headgate.sites.wire.protocol import MAX_SIC, MAX_SOURCES, QueryReport, QueryUpdate, listed
 
-__all__ = ["QueryState", "Member", "told"]
-
-#: What a site accepted counts for so long after it said so.
-_SILENT_S = 15.0
+__all__ = ["Member", "QueryState", "apply_report"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +36,13 @@ class Member:
 
     @property
     def names(self) -> int:
-        """How many names are kept here."""
+        """How many names of sources this site has said."""
         return len(self.sources) + len(self.of or ())
 
 
 @dataclass(frozen=True, slots=True)
 class QueryState:
-    """A query that somebody hosts."""
+    """A query that at least one site hosts."""
 
     members: Mapping[str, Member] = field(default_factory=dict)
     #: Declared sources that are no longer anybody's: their site took its leave, or was forgotten.
@@ -69,19 +66,22 @@ class QueryState:
             return sum(len(member.sources) for member in self.members.values())
         return len(declared) - len(self.left)
 
-    def update(self, now: float, forget_s: float) -> QueryUpdate:
-        """What every site that hosts the query is told."""
+    def update(self, now: float, lease_s: float, forget_s: float) -> QueryUpdate:
+        """What every site that hosts the query is told.
+
+        What a site accepted counts for `lease_s` after its report, a SIC for `forget_s`.
+        """
         age = None if self.sic is None else max(0.0, now - self.sic_at)
         sic = self.sic
         if age is None or age > forget_s:
             sic, age = None, None
-        accepted = self._accepted(now)
+        accepted = self._accepted(now, lease_s)
         return QueryUpdate(sic, age, self.sources, self.weight, self.priority, accepted)
 
-    def _accepted(self, now: float) -> float | None:
-        """The sum over sites: a silent one adds nothing; one that never said makes it unknown."""
+    def _accepted(self, now: float, lease_s: float) -> float | None:
+        """What all sites accepted together: a silent one adds nothing; None while one has never said."""
         holders = [member for member in self.members.values() if member.sources]
-        parts = [m.accepted_sic if now - m.heard <= _SILENT_S else 0.0 for m in holders]
+        parts = [m.accepted_sic if now - m.heard <= lease_s else 0.0 for m in holders]
         if not holders or any(part is None for part in parts):
             return None
         return min(MAX_SIC, sum(part for part in parts if part is not None))
@@ -94,7 +94,7 @@ class QueryState:
         return replace(self, members=members, left=self.left | gone, root=root)._tidy()
 
     def _tidy(self) -> QueryState:
-        """Only what was declared, and is nobody's, can be missing from the count."""
+        """Keep in `left` only sources that were declared and that no site holds."""
         declared = self.declared
         if declared is None:
             return self if not self.left else replace(self, left=frozenset())
@@ -103,10 +103,10 @@ class QueryState:
         return self if left == self.left else replace(self, left=left)
 
 
-def told(
+def apply_report(
     query: QueryState | None, site: str, report: QueryReport, now: float, lives: Callable[[str], bool]
 ) -> QueryState | str:
-    """The query after what a site says of it, or why the site is not believed.
+    """The query after a site's report of it, or why the report is refused.
 
     `lives` says whether a site's lease does: whoever is silent for longer may be replaced.
     """

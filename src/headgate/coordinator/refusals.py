@@ -11,14 +11,14 @@ __all__ = ["RefusedQueries"]
 
 
 class RefusedQueries:
-    """What every site was last told; a site asks every second, and is refused as often.
+    """The refusals of every site's last reply; a site asks every second, and is refused as often.
 
     Of so many sites as the coordinator knows, and of each only its last reply: bounded as that is.
     """
 
     def __init__(self, log: logging.Logger, most_sites: int) -> None:
         self._log, self._most = log, most_sites
-        self._guard = threading.Lock()
+        self._lock = threading.Lock()
         #: Query and reason, by site; whoever was heard last is last.
         self._last: OrderedDict[str, dict[str, str]] = OrderedDict()
 
@@ -26,7 +26,7 @@ class RefusedQueries:
         """Log what is new in a reply to the site."""
         if not self._log.isEnabledFor(logging.INFO):
             return
-        with self._guard:
+        with self._lock:
             before = self._last.pop(site, {})
             if refused:
                 self._last[site] = dict(refused)
@@ -37,6 +37,6 @@ class RefusedQueries:
                 self._log.info("site %r, query %r was refused: %s", site, query, reason)
 
     def forget(self, site: str) -> None:
-        """It took its leave: what it is told when it comes back is new."""
-        with self._guard:
+        """Forget a site that has left: when it comes back, its refusals are logged again."""
+        with self._lock:
             self._last.pop(site, None)

@@ -9,10 +9,10 @@ themis-2016 (section 6) says what a coordinator disseminates and leaves open who
   not get the answer; it renews nothing.
 - A message that is refused has no effect at all; one query of it that is refused, none on the others.
 - What is kept is bounded: sites, queries, queries of one site, sources of a query, replaced
-incarnations.
+  incarnations.
 - Time is the coordinator's own monotonic clock. No message bears a time.
 
-Decisions are pure (`told` in `hosted`); this keeps their results, after the journal has them. After a
+Decisions are pure (`apply_report`); this keeps their results, after the journal has them. After a
 restart every lease begins anew: nobody could report while the service was down.
 """
 
@@ -27,30 +27,35 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headgate.coordinator.journal import Change, Journal, SiteRecord
-from headgate.coordinator.query_state import QueryState, told
+from headgate.coordinator.query_state import QueryState, apply_report
 from headgate.errors import BadArgument, CoordinatorRefused
 from headgate.fairness.jain import jain
-from headgate.sites.wire.protocol import VERSION, Leave, QueryReport, Reply, Report
+from headgate.sites.wire.protocol import VERSION, Leave, QueryReport, QueryUpdate, Reply, Report
 
 __all__ = ["Registry", "RegistrySettings"]
-
-#: Replaced incarnations that are remembered for each site.
-_RETIRED = 256
 
 
 @dataclass(frozen=True)
 class RegistrySettings:
     """How long and how much a coordinator remembers."""
 
-    #: A site that is silent for longer may be replaced, in its name, its sources and as a root.
+    #: Seconds. A site that is silent for longer may be replaced, in its name, its sources and as a
+    #: root, and what it accepted no longer counts. Sites report once a second, and pause for 10 s at
+    #: most when nobody answered: a shorter lease would take them for dead, a longer one makes a site
+    #: that was started again without its folder wait.
     lease_s: float = 15.0
-    #: A site that is silent for longer is forgotten: its sources no longer count.
+    #: Seconds. A site that is silent for longer is forgotten: its sources no longer count in |S|. Long
+    #: enough for a restart of a cluster, in which its information is missing and should be seen to be.
     forget_s: float = 600.0
+    #: Sites, and queries in all and of one site.
     max_sites: int = 256
     max_queries: int = 16_384
     max_queries_of_a_site: int = 4096
     #: Names of sources in all that a site says: 2,000 queries with 20 sources each are 40,000.
     max_sources_of_a_site: int = 200_000
+    #: Replaced incarnations that are remembered of each site: one that was replaced does not come back
+    #: before so many restarts.
+    max_retired: int = 256
 
     def __post_init__(self) -> None:
         if not 0 < self.lease_s <= self.forget_s < float("inf"):
@@ -58,7 +63,7 @@ class RegistrySettings:
                 f"lease={self.lease_s:g} s, forget={self.forget_s:g} s: both above 0, and a site is not "
                 "forgotten before its lease is over"
             )
-        for name in ("max_sites", "max_queries", "max_queries_of_a_site", "max_sources_of_a_site"):
+        for name in (n for n in self.__dataclass_fields__ if n.startswith("max_")):
             if getattr(self, name) < 1:
                 raise BadArgument(f"{name}={getattr(self, name)!r}: give a whole number of 1 or more")
 
@@ -82,7 +87,7 @@ class Registry:
     ) -> None:
         self.settings = settings or RegistrySettings()
         self._clock, self._journal = clock, journal
-        self._guard = threading.Lock()
+        self._lock = threading.Lock()
         self._sites: dict[str, SiteRecord] = {}
         self._queries: dict[str, QueryState] = {}
         self._hosts: defaultdict[str, set[str]] = defaultdict(set)
@@ -95,7 +100,7 @@ class Registry:
 
     def report(self, report: Report, digest: str = "") -> Reply:
         """Take a site's report and say how its queries fare; `digest` is of the message's bytes."""
-        with self._guard:
+        with self._lock:
             now = self._clock()
             self._sweep(now)
             change, again = self._site_change(report, digest, now)
@@ -110,7 +115,7 @@ class Registry:
                 if query is not None:
                     query = self._remembered(query, now)
                 need = (name not in self._queries, name not in hosted, _names(entry, query, report.site))
-                verdict = room.refuses(*need) or told(query, report.site, entry, now, lives)
+                verdict = room.refuses(*need) or apply_report(query, report.site, entry, now, lives)
                 if isinstance(verdict, str):
                     refused[name] = verdict
                 else:
@@ -122,13 +127,13 @@ class Registry:
                 change.queries.update(after)
                 self._keep(change)
             return Reply(
-                {name: query.update(now, self.settings.forget_s) for name, query in after.items()},
+                {name: self._update(query, now) for name, query in after.items()},
                 refused,
             )
 
     def leave(self, leave: Leave, digest: str = "") -> tuple[str, ...]:
-        """A site, or some of its queries, are no longer there; returns which queries it left."""
-        with self._guard:
+        """Take a site out of some of its queries, or of all; returns which queries it left."""
+        with self._lock:
             now = self._clock()
             self._sweep(now)
             if leave.site not in self._sites:
@@ -149,14 +154,15 @@ class Registry:
 
     def view(self) -> dict[str, Any]:
         """Everything that people may see, as JSON: queries, Jain's index over them, sites."""
-        with self._guard:
+        with self._lock:
             now = self._clock()
             self._sweep(now, at_once=True)
             sites, queries = dict(self._sites), dict(self._queries)
             hosts = {name: len(found) for name, found in self._hosts.items()}
             states = {name: self._state(name, now) for name in sites}
         shown = {
-            name: _query_view(queries[name], now, self.settings.forget_s) for name in sorted(queries)
+            name: _query_view(queries[name], self._update(queries[name], now), now)
+            for name in sorted(queries)
         }
         known = [query for query in shown.values() if query["sic"] is not None]
         weights = [query["weight"] for query in known]
@@ -176,8 +182,11 @@ class Registry:
             },
         }
 
+    def _update(self, query: QueryState, now: float) -> QueryUpdate:
+        return query.update(now, self.settings.lease_s, self.settings.forget_s)
+
     def _site_change(self, said: Report | Leave, digest: str, now: float) -> tuple[Change, bool]:
-        """The site's record after this message, and whether it is the last message once more."""
+        """The site's record after this message, and whether it repeats the last one."""
         site, record = said.site, self._sites.get(said.site)
         fresh = SiteRecord(said.incarnation, said.seq, digest, now, now)
         if record is None:
@@ -216,11 +225,11 @@ class Registry:
                 code="site-taken",
                 retry_after_s=math.ceil(wait),
             )
-        retired = (*record.retired, record.incarnation)[-_RETIRED:]
+        retired = (*record.retired, record.incarnation)[-self.settings.max_retired :]
         return Change({site: replace(fresh, retired=retired)}), False
 
     def _lives(self, site: str, now: float) -> bool:
-        """Does the site's lease live?"""
+        """Whether the site is here and has reported within its lease."""
         record = self._sites.get(site)
         if record is None or not record.present:
             return False
@@ -266,7 +275,7 @@ class Registry:
             self._keep(change)
 
     def _keep(self, change: Change) -> None:
-        """In the journal first: if that fails, nothing has changed."""
+        """Apply a change, in the journal first: if that fails, nothing has changed."""
         if self._journal is not None:
             self._journal.write(change, self._queries)
         for site, record in change.sites.items():
@@ -329,8 +338,7 @@ def _names(entry: QueryReport, query: QueryState | None, site: str) -> int:
     return now if before is None else now - before.names
 
 
-def _query_view(query: QueryState, now: float, forget_s: float) -> dict[str, Any]:
-    update = query.update(now, forget_s)
+def _query_view(query: QueryState, update: QueryUpdate, now: float) -> dict[str, Any]:
     declared = query.declared
     held = frozenset[str]().union(*(member.sources for member in query.members.values()))
     return {

@@ -47,7 +47,7 @@ class CoordinatorServer:
             coordinator_app(registry, secret=secret, settings=settings),
             http=guarded(
                 silent_s=settings.body_s,
-                longest_s=4 * settings.body_s,
+                longest_s=settings.request_s,
                 of_a_peer=settings.max_connections_of_a_peer,
             ),
             loop="asyncio",
@@ -59,8 +59,8 @@ class CoordinatorServer:
             access_log=False,
             log_config=None,
             limit_concurrency=settings.max_connections,
-            h11_max_incomplete_event_size=16 << 10,
-            timeout_graceful_shutdown=5,
+            h11_max_incomplete_event_size=settings.max_headers,
+            timeout_graceful_shutdown=settings.stop_s,
         )
         self._server = Server(config)
         self._thread = threading.Thread(target=self.run, name="headgate-coordinator", daemon=True)
@@ -73,7 +73,7 @@ class CoordinatorServer:
             self._socket.close()
 
     def stop(self) -> None:
-        """Let `run` end after what is being answered."""
+        """Let `run` end once the requests in progress are answered."""
         self._server.should_exit = True
 
     def __enter__(self) -> CoordinatorServer:

@@ -34,7 +34,7 @@ class Accepted:
         self._at = 0
 
     def join(self, each: Floats) -> None:
-        """Queries more, as if so much had been accepted of each in every interval so far."""
+        """Add queries, as if so much had been accepted of each in every interval so far."""
         back = (self._at - np.arange(len(self._totals))) % len(self._totals)
         columns = np.outer((len(self._totals) - 1 - back).astype(np.float64), each)
         self._totals = np.concatenate([self._totals, columns], axis=1)
@@ -44,7 +44,7 @@ class Accepted:
         self._totals = np.delete(self._totals, column, axis=1)
 
     def close(self, accepted: Floats) -> None:
-        """An interval is over, in which so much was accepted of each query."""
+        """End an interval in which so much was accepted of each query."""
         before = self._totals[self._at]
         self._at = (self._at + 1) % len(self._totals)
         self._totals[self._at] = before + accepted
@@ -53,7 +53,7 @@ class Accepted:
             self._totals -= self._totals.min(axis=0)
 
     def idle(self, intervals: int) -> None:
-        """Intervals passed in which nothing was accepted."""
+        """Let intervals pass in which nothing was accepted."""
         for _ in range(min(intervals, len(self._totals))):
             self.close(np.zeros(self._totals.shape[1]))
 

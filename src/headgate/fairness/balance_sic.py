@@ -115,11 +115,11 @@ class Selection:
             return [int(batch) for batch in self._random.permutation(count)]
         if order == "arrival":
             return list(range(count - 1, -1, -1))
-        worth = np.asarray(self._totals, np.float64)
+        sic = np.asarray(self._totals, np.float64)
         if order == "tuple":
-            worth = worth / np.maximum(np.asarray(self._sizes, np.float64), 1.0)
-        worth = np.round(worth * _GRID)
-        return [int(batch) for batch in np.argsort(-worth, kind="stable")[::-1]]
+            sic = sic / np.maximum(np.asarray(self._sizes, np.float64), 1.0)
+        sic = np.round(sic * _GRID)
+        return [int(batch) for batch in np.argsort(-sic, kind="stable")[::-1]]
 
     def _numbers(self) -> Iterator[float]:
         """A new number whenever a query is ranked: equals come in any order."""

@@ -57,7 +57,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MirrorSettings:
-    """How a node's shedder is set up."""
+    """The settings of a node's shedder."""
 
     #: The source time window, and how often the node decides.
     stw_s: float = 10.0
@@ -88,7 +88,7 @@ class MirrorSettings:
             raise BadArgument(f"smooth_s={self.smooth_s!r}: smooth over 0 seconds or more; 2 is usual")
 
     def intervals(self, seconds: float) -> int:
-        """So many seconds in intervals."""
+        """How many intervals so many seconds are."""
         return round(seconds / self.interval_s)
 
     def build(self) -> Mirror:
@@ -152,7 +152,7 @@ class Mirror:
         priority: int = 0,
         delay_s: float | None = None,
     ) -> None:
-        """A query begins; `share` of its sources are at this node (0 if it only gets derived tuples)."""
+        """Add a query; `share` of its sources are at this node (0 if it only gets derived tuples)."""
         if query in self._queries:
             raise BadArgument(f"query {query!r} has joined before; change it, or let it leave first")
         self._queries[query] = self._checked(share, weight, priority, delay_s)
@@ -169,7 +169,7 @@ class Mirror:
         priority: int | None = None,
         delay_s: float | None = None,
     ) -> None:
-        """Other settings for a query that runs; what was accepted of it stays."""
+        """Change the settings of a query that runs; what was accepted of it stays."""
         self.number(query)
         self._settle()
         old = self._queries[query]
@@ -182,7 +182,7 @@ class Mirror:
         self._columns()
 
     def leave(self, query: Hashable) -> None:
-        """A query ends; the numbers of those that joined after it go down by one."""
+        """Remove a query; the numbers of those that joined after it go down by one."""
         self._settle()
         self._accepted.leave(self.number(query))
         self._others = np.delete(self._others, self.number(query))
@@ -211,14 +211,14 @@ class Mirror:
         self._delay = np.array([query.delay for query in settings], np.int64)
 
     def _settle(self) -> None:
-        """Those who joined get their columns, all at once."""
+        """Give queries that joined since the last decision their columns, all at once."""
         self._accepted.join(np.array(self._joined, np.float64))
         self._others = np.concatenate([self._others, np.zeros(len(self._joined))])
         self._joined.clear()
         self._columns()
 
-    def hear(self, reported: Floats, elapsed: int = 1) -> None:
-        """What coordinators report, by number, nan for a query without a report; an interval begins."""
+    def apply_reports(self, reported: Floats, elapsed: int = 1) -> None:
+        """Take up what coordinators report (by number, nan without a report); an interval begins."""
         if self._joined:
             self._settle()
         self._accepted.idle(elapsed - 1)
@@ -269,24 +269,24 @@ class Mirror:
         `cost` is what a tuple of each row takes of the capacity (1). `elapsed` is how many intervals
         have passed since the last decision.
         """
-        self.hear(reported, elapsed)
+        self.apply_reports(reported, elapsed)
         start = self.start()
         any_derived = bool(derived.any())  # asked once: most decisions have none, and rows are many
         keep = np.array(offered, np.int64)
         self.level = math.inf
         if float((offered if cost is None else offered * cost).sum()) > capacity:
-            worth = sic / self._share[query]
+            lift = sic / self._share[query]  # what a tuple adds to its query, if other nodes do the same
             if any_derived:
-                worth = np.where(derived, sic, worth)
+                lift = np.where(derived, sic, lift)
             keep = np.zeros(len(offered), np.int64)
             left = capacity
             weights = None if (self._weight == 1.0).all() else self._weight
-            for rows in self._ranks(query, derived, any_derived, worth):
+            for rows in self._ranks(query, derived, any_derived, lift):
                 price = None if cost is None else cost[rows]
                 quotas = water_level(
                     query[rows],
                     offered[rows],
-                    worth[rows],
+                    lift[rows],
                     start,
                     left,
                     weights=weights,
@@ -305,21 +305,21 @@ class Mirror:
         query: Counts,
         derived: npt.NDArray[np.bool_],
         any_derived: bool,
-        worth: Floats,
+        lift: Floats,
     ) -> Iterator[slice | npt.NDArray[np.bool_]]:
-        """Rows that share a level, from the highest rank; what is worth nothing is in none."""
-        worthy = worth > 0
+        """Rows that share a level, from the highest rank; tuples of SIC 0 are in none."""
+        counts = lift > 0
         apart = any_derived and self.settings.derived_first
         if apart:
-            yield derived & worthy
-            worthy &= ~derived
+            yield derived & counts
+            counts &= ~derived
         priorities = np.unique(self._priority)
         if len(priorities) == 1:
-            yield slice(None) if not apart and worthy.all() else worthy
+            yield slice(None) if not apart and counts.all() else counts
             return
         rank = self._priority[query]
         for priority in priorities[::-1]:
-            yield worthy & (rank == priority)
+            yield counts & (rank == priority)
 
     def snapshot(self) -> dict[str, Any]:
         """The ledger and the level, as JSON; settings and queries are the caller's."""

@@ -107,13 +107,13 @@ class _Rows:
         self.query, self.offered = queries[self.order], counts[self.order]
         self.sic, self.cost = sic[self.order], None if costs is None else costs[self.order]
         self.most = self.offered.astype(np.float64)
-        worth = self.most * self.sic
-        after = np.cumsum(worth)
+        whole = self.most * self.sic
+        after = np.cumsum(whole)
         self.first = np.searchsorted(self.query, np.arange(len(begin) + 1))
         # What the query has with this row, and before it: its start, and its rows that are better.
         base = np.concatenate([[0.0], after])[self.first[:-1]]
         after -= (base - begin)[self.query]
-        self.after, self.before = after, after - worth
+        self.after, self.before = after, after - whole
         self.inverse = 1.0 / self.sic
         self.growth = self.inverse if self.cost is None else self.inverse * self.cost
         self.total = self.price(self.most)
@@ -205,15 +205,15 @@ class _Rows:
         return Quotas(keep, level, sic if self.weights is None else sic * self.weights, steps)
 
 
-def _best_first(query: Counts, worth: Floats) -> npt.NDArray[np.intp]:
-    """Rows by query, and by falling worth within one.
+def _best_first(query: Counts, value: Floats) -> npt.NDArray[np.intp]:
+    """Rows by query, and by falling value (SIC for its cost) within one.
 
-    One sort of one key: queries are whole numbers, worth is scaled to less than one. What is alike to
+    One sort of one key: queries are whole numbers, values are scaled to less than one. What is alike to
     12 digits may come in any order, which changes nothing that counts.
     """
     if not len(query):
         return np.zeros(0, np.intp)
-    return np.argsort(query - worth * (0.5 / max(float(worth.max()), 1e-300)), kind="stable")
+    return np.argsort(query - value * (0.5 / max(float(value.max()), 1e-300)), kind="stable")
 
 
 def _check(

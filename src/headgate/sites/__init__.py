@@ -1,1 +1,1 @@
-"""What sites and their coordinator say to each other and remember (themis-2016, section 6)."""
+"""One site (themis-2016, section 6): its queries, its decision, its exchange with coordinators."""

@@ -1,4 +1,4 @@
-"""What a site keeps of each gate and each query: counts, worth and what others say."""
+"""What a site knows of each gate and each query: counts, SIC, and what coordinators say."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ __all__ = ["GateAccount", "OneStream", "QueryAccount", "QueryView", "Coordinator
 
 #: No batch has so many rows, and none takes so long; Spark's clock ticks in milliseconds.
 _LARGEST, _TICK_S = 1e12, 1e-3
-#: A stream from before takes over after so many reports in a row.
+#: A stream from before takes over after so many reports in a row: two that run beside each other report
+#: in turn, so five in a row are one that is alone.
 _TAKES_OVER = 5
 
 
@@ -50,7 +51,7 @@ class OneStream:
         self.two = False
 
     def counts(self, stream: str, batch: int) -> bool:
-        """Whether this batch belongs into the account; one that runs again is in it already."""
+        """Whether to count this batch; one that runs again was counted before."""
         if stream == self.name:
             self.two = self.two or self._beside > 0
             self._beside = 0
@@ -69,7 +70,7 @@ class OneStream:
 
 @dataclass
 class GateAccount:
-    """One gate's account."""
+    """One gate: its rows a second, their SIC, and what the last decision granted it."""
 
     query: str
     #: None for derived rows.
@@ -80,9 +81,10 @@ class GateAccount:
     arrivals: ArrivalForecast = field(default_factory=ArrivalForecast)
     offered: WindowedRate = field(default_factory=lambda: WindowedRate(10.0))
     accepted: WindowedRate = field(default_factory=lambda: WindowedRate(10.0))
-    #: Of derived rows: what arrived is worth.
+    #: Of derived rows: the SIC that arrived.
     brought: WindowedRate = field(default_factory=lambda: WindowedRate(10.0))
-    rate: float = 1.0
+    #: The share of rows that the last decision keeps; None while nothing is known of its rows.
+    rate: float | None = None
     #: A person's keep rate for the first batch; None leaves it to the site.
     start: float | None = None
     #: Rows a second that the last decision granted; None where it kept all, or there was none.
@@ -121,7 +123,7 @@ class QueryView:
 
 @dataclass
 class QueryAccount:
-    """What is known of a query here."""
+    """One query: what was declared of it, and what its results show."""
 
     weight: float = 1.0
     priority: int = 0
@@ -138,7 +140,7 @@ class QueryAccount:
 
 
 def cleaned(sample: LoadSample) -> LoadSample:
-    """What is no amount counts as nothing: one nan would be in every sum for a whole window."""
+    """The sample with 0 for what is no amount: one NaN would be in every sum for a whole window."""
     work, interval = sample.work_s, sample.interval_s
     return replace(
         sample,

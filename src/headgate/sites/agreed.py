@@ -14,18 +14,15 @@ from __future__ import annotations
 import math
 
 from headgate.errors import BadArgument
+from headgate.sites.tuning import AgreementTuning
 
 __all__ = ["Agreed"]
-
-#: So many times the usual count for.
-_TIMES = 1.25
-#: While so little of the patience has passed, or so few batches have, what a source sends is what is
-#: usual: a first batch is often small, and with a long trigger the second is as late as the patience.
-_YOUNG, _FIRST = 0.05, 5
 
 
 class Agreed:
     """The most tuples of a source in a source time window that count.
+
+    `given` is what was agreed, in tuples of a window; None to learn it over `patience_s`.
 
     >>> agreed = Agreed(patience_s=600)
     >>> for second in range(60):
@@ -35,7 +32,12 @@ class Agreed:
     True
     """
 
-    def __init__(self, given: float | None = None, patience_s: float = 600.0) -> None:
+    def __init__(
+        self,
+        given: float | None = None,
+        patience_s: float = 600.0,
+        tuning: AgreementTuning | None = None,
+    ) -> None:
         if given is not None and not given > 0:
             raise BadArgument(
                 f"agreed={given!r}: rows a second that count, above 0; math.inf counts all, as "
@@ -43,6 +45,7 @@ class Agreed:
             )
         self._given = given
         self._patience = patience_s
+        self._tuning = tuning or AgreementTuning()
         self.usual: float | None = None
         self._seen = 0.0
         self._counts = 0
@@ -60,20 +63,24 @@ class Agreed:
         if self.usual is None:
             self.usual = count
             return
-        young = self._seen < _YOUNG * self._patience or self._counts <= _FIRST
+        young = (
+            self._seen < self._tuning.young * self._patience
+            or self._counts <= self._tuning.young_batches
+        )
         scale = max(self._seen, 1e-9) if young else self._patience
         step = 1.0 - math.exp(-max(0.0, seconds) / scale)
-        most = count if young else min(count, _TIMES * self.usual)
+        most = count if young else min(count, self._tuning.times * self.usual)
         self.usual += step * (most - self.usual)
 
-    def remember(self, usual: float | None) -> None:
+    def restore(self, usual: float | None) -> None:
         """Go on from what was usual before a restart, if anything was."""
         if usual is not None and 0 < usual < math.inf:
-            self.usual, self._seen, self._counts = usual, self._patience, _FIRST
+            self.usual, self._seen = usual, self._patience
+            self._counts = self._tuning.young_batches
 
     @property
     def limit(self) -> float:
-        """Tuples that count, in a window."""
+        """The most tuples of a window that count."""
         if self._given is not None:
             return self._given
-        return math.inf if self.usual is None else _TIMES * self.usual
+        return math.inf if self.usual is None else self._tuning.times * self.usual

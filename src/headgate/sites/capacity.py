@@ -20,94 +20,84 @@ from headgate.sites.streams import StreamCost
 
 __all__ = ["SiteCapacity"]
 
-#: Capacity is trimmed when a batch takes more than this of its target, and grows again below the other.
-_LATE, _EARLY = 0.95, 0.75
-#: Cores are used too much or too little outside of these, as a share of what was planned; rows are to
-#: blame if they take at least so much of it.
-_OVER, _UNDER, _BLAMED = 1.05, 0.92, 0.2
-#: Where the trim begins, how small and how great it becomes, and how fast it grows.
-_FIRST, _LEAST, _MOST, _STEP = 0.8, 0.05, 4.0, 1.04
-#: What rows get at least of the cores that are planned for.
-_FOR_ROWS = 0.25
-#: Others that use less than this share of the cores are not why a stream is late; beside one that has
-#: derived rows they are to have less. Nor are they where all together leave so much of the cores idle.
-_ALONE, _BESIDE_DERIVED, _IDLE = 0.2, 0.05, 0.6
-
 
 class SiteCapacity:
-    """What there is for rows; `running` are the streams that have something to do."""
+    """How much task time there is for rows. `running` are the streams that have something to do."""
 
     def __init__(self, settings: SiteSettings) -> None:
         self._settings = settings
-        self.trim = _FIRST
+        self._tuning = settings.tuning.capacity
+        self.trim = self._tuning.first_trim
 
     @property
     def _planned(self) -> float:
         return self._settings.cores * self._settings.headroom
 
     def for_rows(self, running: Sequence[StreamCost]) -> float:
-        """Task seconds a second; or rows a second, where the capacity is given so."""
+        """Task seconds a second for rows; or rows a second, where the capacity is given in rows."""
         if self._settings.rows_per_s is not None:
             return self._settings.rows_per_s * min(1.0, self.trim)
         planned = self._planned * self.trim
         fixed = sum(stream.fixed_per_second for stream in running)
-        return max(_FOR_ROWS * planned, planned - fixed)
+        return max(self._tuning.for_rows * planned, planned - fixed)
 
     def each(self, running: Sequence[StreamCost]) -> float:
-        """Cores for one stream: four alike have a quarter, one beside three small ones has all."""
+        """Cores for one stream: a quarter among four alike, nearly all beside three small ones."""
         usage = [stream.usage for stream in running if stream.known]
         squares = sum(used * used for used in usage)
         sharers = sum(usage) ** 2 / squares if squares > 0.0 else 1.0
         return self._settings.cores / sharers
 
     def ended(self, stream: StreamCost, running: Sequence[StreamCost], overloaded: bool) -> None:
-        """A batch of this stream is over: less if rows made it late, more while all are early."""
-        if stream.lateness > _LATE:
+        """Correct the trim after a batch: down if rows made it late, up while all are early."""
+        if stream.lateness > self._tuning.late:
             if self._alone(stream, running):
                 stream.own_limit()
             elif not self._futile(running):
                 stream.relax()
                 # Each of the streams has its word in turn, and all speak of the same cores; but one
                 # that is late is to be heard among many that are not.
-                less = max(0.7, math.sqrt(0.85 / stream.lateness)) ** (1.0 / math.sqrt(len(running)))
-                self.trim = max(_LEAST, self.trim * less)
+                less = max(self._tuning.most_cut, math.sqrt(self._tuning.aim / stream.lateness))
+                less **= 1.0 / math.sqrt(len(running))
+                self.trim = max(self._tuning.least_trim, self.trim * less)
             return
-        if stream.lateness < _EARLY or not self._alone(stream, running):
+        if stream.lateness < self._tuning.early or not self._alone(stream, running):
             stream.relax()
         self._follow(stream, running, overloaded)
 
     def _follow(self, stream: StreamCost, running: Sequence[StreamCost], overloaded: bool) -> None:
-        """Towards using what was planned; each stream's batch has its word, so each has a small one."""
+        """Move the trim until streams use what was planned; each stream moves it by its part."""
         # Where the capacity is given in rows, what the cores are used for is not the question.
         planned = self._planned if self._settings.rows_per_s is None else math.inf
+        tuning = self._tuning
         used = sum(s.usage for s in running)
         on_rows = sum(s.usage_on_rows for s in running)
-        held_up = [s for s in running if s.lateness >= _EARLY]
-        blamed = on_rows >= max(_BLAMED * used, _FOR_ROWS * planned)
-        if used > _OVER * planned and blamed and not self._futile(running):
-            self.trim *= max(0.85, math.sqrt(planned / used)) ** (1.0 / len(running))
+        held_up = [s for s in running if s.lateness >= tuning.early]
+        blamed = on_rows >= tuning.for_rows * planned
+        if used > tuning.over * planned and blamed and not self._futile(running):
+            self.trim *= max(tuning.most_cut, math.sqrt(planned / used)) ** (1.0 / len(running))
         elif all(self._alone(s, running) for s in held_up):
-            spare = overloaded and used < _UNDER * planned
-            most = _MOST if spare and math.isfinite(planned) else max(1.0, self.trim)
-            step = _STEP ** min(4.0, stream.interval_s)
+            spare = overloaded and used < tuning.under * planned
+            most = tuning.most_trim if spare and math.isfinite(planned) else max(1.0, self.trim)
+            step = tuning.growth ** min(tuning.longest_growth_s, stream.interval_s)
             self.trim = min(most, self.trim * step ** (1.0 / max(1, len(running))))
-        self.trim = max(_LEAST, self.trim)
+        self.trim = max(tuning.least_trim, self.trim)
 
     def _futile(self, running: Sequence[StreamCost]) -> bool:
         """Whether fixed prices alone leave rows no more than their least share."""
         fixed = sum(stream.fixed_per_second for stream in running)
         planned = self._planned
-        return self._settings.rows_per_s is None and planned - fixed <= _FOR_ROWS * planned
+        return self._settings.rows_per_s is None and planned - fixed <= self._tuning.for_rows * planned
 
     def _alone(self, stream: StreamCost, running: Sequence[StreamCost]) -> bool:
-        """Whether fewer rows of others would not help it: they have few, or cores are idle anyway."""
+        """Whether a stream is late by itself, so that fewer rows of others would not help it."""
         used = sum(s.usage for s in running if s.known)
-        few = _ALONE if not stream.derived else _BESIDE_DERIVED
-        cores = self._settings.cores
-        return used - stream.usage < few * cores or used < _IDLE * cores
+        cores, tuning = self._settings.cores, self._tuning
+        few = tuning.beside_derived if stream.derived else tuning.alone
+        return used - stream.usage < few * cores or used < tuning.idle * cores
 
-    def remember(self, trim: float) -> None:
-        """Go on from before a restart."""
+    def checked(self, trim: float) -> float:
+        """A trim from before a restart, within its bounds; `ValueError` if it is no number."""
         if not trim >= 0.0:
             raise ValueError(f"trim is {trim!r}")
-        self.trim = min(1.0, max(_LEAST, trim))
+        return min(1.0, max(self._tuning.least_trim, trim))

@@ -16,7 +16,7 @@ _LARGEST = 8 << 20
 
 
 class History:
-    """Appended to; when it is large, what was before is kept under another name, once."""
+    """A file that is appended to; when it is large it gets a second name, and a new one is begun."""
 
     def __init__(self, path: Path, largest: int = _LARGEST) -> None:
         self._path, self._largest = path, largest
@@ -24,7 +24,7 @@ class History:
         self._whole = False
 
     def add(self, status: Mapping[str, Any]) -> None:
-        """The SIC, acceptance and keep rates of a status."""
+        """Append the SIC, acceptance and keep rates of a status as one line."""
         line = {
             "at": status["at"],
             "level": status["level"],
@@ -43,7 +43,7 @@ class History:
             file.write(cut + json.dumps(line, separators=(",", ":")) + "\n")
 
     def _is_cut(self) -> bool:
-        """Whether a crash cut the last line off: the next is not to be glued to it."""
+        """Whether a crash cut the last line off, so that the next one needs a line break before it."""
         if self._whole:
             return False
         self._whole = True
@@ -59,7 +59,7 @@ class History:
         return self._path.with_suffix(".before.jsonl")
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """All that is kept, oldest first; a line that was cut off by a crash is passed over."""
+        """All lines, oldest first; one that a crash cut off is skipped."""
         for path in (self._before, self._path):
             if not path.exists():
                 continue

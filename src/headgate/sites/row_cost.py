@@ -1,15 +1,16 @@
 """What a row costs where a batch costs far more than its rows: robust, and never fooled upwards.
 
-`CapacityFit` holds one query's target: it gives rows at least a tenth of every batch, and what it thinks
-of a row matters little as long as batches end in time. At a site a row's price decides how many are
-kept. With few rows kept, and a fixed price that comes and goes with the neighbours, a tenth of the batch
-on few rows is a huge price, which keeps fewer still, until nothing is kept for good (three Sparks on two
-cores: 0.3 ms a row went to 60).
+The fit of a gate by itself (`headgate.control`) holds one query's target, and what it thinks of a row
+matters little as long as batches end in time. At a site a row's price decides how many rows each stream
+gets. Batches become longer there when neighbours are busy, and whatever blames the rows for it keeps
+fewer of them for nothing: beside neighbours that come and go, a plain least-squares line has four times
+the price and sheds half of the rows that would fit (``tests/sites/test_row_cost.py`` swaps the two).
 
 So two rules. Rows cannot have cost more than the whole batch: the least time per row of recent batches
 is a bound, and it is the batch with many rows that sets it. Below it the price is the median slope
 between pairs of batches that differ in rows (Theil and Sen), which some odd batches do not move. Where
-batches tell nothing, the price stays, and what is left over is the fixed price's.
+batches are too much alike to tell, the price falls a little with each, so that rows grow until they
+differ; what is left over is the fixed price's.
 """
 
 from __future__ import annotations
@@ -20,20 +21,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["RowCost"]
+from headgate.sites.tuning import PriceTuning
 
-#: Batches that are remembered.
-_BATCHES = 16
-#: Two batches tell a slope if one has so many times the rows of the other; so many pairs make an answer.
-_APART, _PAIRS = 1.3, 3
-#: A batch that took so many times as long as one with as many rows says that the other lacks time.
-_ODD = 3.0
-#: How far the price moves towards an answer.
-_STEP = 0.5
-#: The bound grows by this with every batch, as costs may.
-_GROWTH = 1.04
-#: A price is at least this share of its bound, and that much of it while nothing else is known.
-_LEAST, _FIRST = 0.02, 0.5
+__all__ = ["RowCost"]
 
 
 class RowCost:
@@ -46,40 +36,42 @@ class RowCost:
     (0.001, 2.0, 1000)
     """
 
-    def __init__(self) -> None:
-        self._seen: deque[tuple[float, float]] = deque(maxlen=_BATCHES)
+    def __init__(self, tuning: PriceTuning | None = None) -> None:
+        self._tuning = tuning or PriceTuning()
+        self._seen: deque[tuple[float, float]] = deque(maxlen=self._tuning.batches)
         self._bound = math.inf
         #: Batches with rows, cold ones too, that bound the price.
-        self._bounds: deque[tuple[float, float]] = deque(maxlen=_BATCHES)
+        self._bounds: deque[tuple[float, float]] = deque(maxlen=self._tuning.batches)
         self._per_row = 0.0
         self._fixed = 0.0
         self._told = False
 
-    def add(self, rows: float, seconds: float, trust: float = 1.0) -> None:
-        """Learn from a batch; a cold one (`trust` below 1) only says what rows cost at most."""
+    def add(self, rows: float, seconds: float, cold: bool = False) -> None:
+        """Learn from a batch; one of a run's first (`cold`) only says what rows cost at most."""
         if rows > 0 and seconds > 0.0:
             first = not self.known
             self._bounds.append((rows, seconds))
             least, second = _two_least(self._bounds)
             # The second least, once there are some: one report that lacks most of its time says nothing.
-            if len(self._bounds) < _PAIRS:
-                self._bound = min(self._bound * _GROWTH, _ratio(least))
-            elif len(self._bounds) == _PAIRS and self._is_odd(least):
+            if len(self._bounds) < self._tuning.pairs:
+                self._bound = min(self._bound * self._tuning.growth, _ratio(least))
+            elif len(self._bounds) == self._tuning.pairs and self._is_odd(least):
                 self._bound = _ratio(second)  # what was believed while there was nothing else
             else:
-                self._bound = min(self._bound * _GROWTH, _ratio(second))
+                self._bound = min(self._bound * self._tuning.growth, _ratio(second))
             if first:
-                self._per_row = _FIRST * self._bound
-        if trust >= 1.0 or not self.known:
+                self._per_row = self._tuning.first * self._bound
+        if not cold or not self.known:
             self._seen.append((rows, seconds))
             self._learn()
         self._per_row = min(self._per_row, self._bound)
         self._fixed = self._rest() if self._seen else max(0.0, seconds - self._per_row * rows)
 
     def _is_odd(self, batch: tuple[float, float]) -> bool:
-        """Whether a batch without more rows took several times as long: then time is missing here."""
+        """Whether another batch with no more rows took several times as long: this one lacks time."""
         rows, seconds = batch
-        return any(y > _ODD * seconds for x, y in self._bounds if x <= _APART * rows)
+        tuning = self._tuning
+        return any(y > tuning.odd * seconds for x, y in self._bounds if x <= tuning.apart * rows)
 
     def _learn(self) -> None:
         points = list(self._seen)
@@ -87,13 +79,18 @@ class RowCost:
             (y - v) / (x - u)
             for i, (x, y) in enumerate(points)
             for u, v in points[:i]
-            if max(x, u) >= _APART * max(min(x, u), 1.0)
+            if max(x, u) >= self._tuning.apart * max(min(x, u), 1.0)
         ]
-        self._told = len(slopes) >= _PAIRS
+        self._told = len(slopes) >= self._tuning.pairs
+        least = self._tuning.least * self._bound
+        if not self._told and self.known:
+            # Batches are too much alike to tell. A price that falls lets rows grow until they do: with
+            # one that stays, a stream that began with few rows and dear batches keeps few for good.
+            self._per_row = max(least, self._per_row / self._tuning.growth)
         if self._told:
-            answer = min(max(statistics.median(slopes), _LEAST * self._bound), self._bound)
+            answer = min(max(statistics.median(slopes), least), self._bound)
             # Early answers are all there is; later ones move it by and by.
-            step = 1.0 if len(points) <= 4 else _STEP
+            step = 1.0 if len(points) <= 4 else self._tuning.step
             self._per_row += step * (answer - self._per_row)
 
     def _rest(self) -> float:
@@ -111,7 +108,7 @@ class RowCost:
 
     @property
     def surely_fixed_s(self) -> float:
-        """The same, as far as batches tell: nothing while all of it may be the rows'."""
+        """The part of `fixed_s` that is proved: 0 while batches tell no slope."""
         return self._fixed if self._told else 0.0
 
     @property
@@ -121,7 +118,7 @@ class RowCost:
 
     @property
     def blamed_s(self) -> float:
-        """The most that a row may be blamed for: all of the batch, while batches do not tell."""
+        """The most that a row can cost: its share of a whole batch, while batches tell no slope."""
         return self._per_row if self._told or not self.known else self._bound
 
     def rows_within(self, seconds: float) -> float:
@@ -145,13 +142,12 @@ class RowCost:
         """Go on from `snapshot`."""
         self._bound = math.inf if value["bound"] is None else float(value["bound"])
         self._per_row, self._fixed = float(value["per_row"]), float(value["fixed"])
-        self._seen = _points(value["seen"])
-        self._bounds = _points(value["bounds"])
+        self._seen = self._points(value["seen"])
+        self._bounds = self._points(value["bounds"])
         self._told = bool(value["told"])
 
-
-def _points(value: Iterable[Sequence[float]]) -> deque[tuple[float, float]]:
-    return deque(((float(x), float(y)) for x, y in value), maxlen=_BATCHES)
+    def _points(self, value: Iterable[Sequence[float]]) -> deque[tuple[float, float]]:
+        return deque(((float(x), float(y)) for x, y in value), maxlen=self._tuning.batches)
 
 
 def _ratio(batch: tuple[float, float]) -> float:

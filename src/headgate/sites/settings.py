@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from headgate.errors import BadArgument
 from headgate.fairness.mirror import MirrorSettings
 from headgate.sites.shedders import shedder
+from headgate.sites.tuning import SiteTuning
 
 __all__ = ["SiteSettings"]
 
@@ -31,9 +33,11 @@ class SiteSettings:
     #: The capacity in rows a second, whatever they cost, as in the paper; None for cores and time.
     rows_per_s: float | None = None
     shedding: str = "mirror"
-    #: A coordinator's word that is older than this no longer counts.
+    #: What a coordinator said longer ago than this no longer counts.
     stale_s: float = 10.0
     seed: int = 0
+    #: Numbers that nobody has to set.
+    tuning: SiteTuning = field(default_factory=SiteTuning, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("cores", "stw_s", "interval_s", "hold_s", "stale_s"):
@@ -52,6 +56,34 @@ class SiteSettings:
             )
         self.mirror()  # refuses what the shedder cannot take
         shedder(self.shedding, self.mirror(), self.seed)
+
+    @classmethod
+    def for_hold(
+        cls,
+        name: str,
+        cores: float,
+        hold_s: float,
+        stw_s: float | None,
+        delay_s: float | None,
+        **more: Any,
+    ) -> SiteSettings:
+        """The settings that follow from how long a batch may take, where a person has said no more.
+
+        A window of ten batches, so that one batch more or less in it is a tenth of the count; 10 s at
+        least, the published one. A delay of a batch and a half, which a row waits and is processed in on
+        average, and an exchange with the coordinator. A coordinator's word counts for five batches, and
+        for 10 s at least: it may miss a few reports, as sites miss a few answers.
+        """
+        return cls(
+            name=name,
+            cores=cores,
+            hold_s=hold_s,
+            stw_s=max(10.0, 10.0 * hold_s) if stw_s is None else stw_s,
+            interval_s=1.0 if stw_s is None else min(1.0, stw_s),
+            delay_s=1.5 * hold_s + 1.0 if delay_s is None else delay_s,
+            stale_s=max(10.0, 5.0 * hold_s),
+            **more,
+        )
 
     def mirror(self) -> MirrorSettings:
         """The settings of the improved shedder."""

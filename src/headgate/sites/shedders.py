@@ -1,7 +1,7 @@
 """The shedders a site can run: the mirror (default), BALANCE-SIC as published, and random shedding.
 
-All three answer one question for a shedding interval: what each gate offers, what a row of it is worth
-and costs, and what coordinators say; how much of each gate is to be kept. Amounts are tuples in
+All three answer one question for a shedding interval: given what each gate offers, the SIC and the cost
+of its rows, and what coordinators say, how much of each gate is to be kept? Amounts are tuples in
 thousandths, because a fragment may send one derived tuple in five seconds.
 """
 
@@ -35,7 +35,7 @@ class Offer:
 
     query: Hashable
     derived: bool
-    #: Tuples in the interval, what each is worth (SIC), and what each costs of the capacity.
+    #: Tuples in the interval, the SIC of each, and what each costs of the capacity.
     tuples: float
     sic: float
     cost: float
@@ -43,7 +43,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class Entitled:
-    """A query as a site sees it: how much of it is here, and what it may claim."""
+    """A query as a site's shedder sees it: the share of it that is here, weight, priority."""
 
     share: float
     weight: float = 1.0
@@ -51,10 +51,10 @@ class Entitled:
 
 
 class Shedder(Protocol):
-    """Keep shares for the gates, interval after interval."""
+    """Decides, interval after interval, which share of each gate's rows to keep."""
 
     def queries(self, entitled: dict[Hashable, Entitled]) -> None:
-        """The queries of the site from now on."""
+        """Set the queries that there are from now on."""
 
     def keep(
         self, offers: Sequence[Offer], capacity: float, reported: dict[Hashable, float]

@@ -1,7 +1,7 @@
-"""Who is at a site, and what came: the books that its decisions are made from.
+"""Who is at a site, and what came: the state that its decisions are made from.
 
 Queries, the gates that their rows come through, the streams that these are in, and what coordinators
-say. What a row is worth (themis-2016, Eq. 1) and what a query's SIC is (Eq. 4) follow from them.
+say. The SIC of a row (themis-2016, Eq. 1) and of a query (Eq. 4) follow from them.
 Departures: counts are rates over the time that batches collect (`WindowedRate`); a source that sends
 more than was agreed does not earn more for it (`Agreed`); and a query without a coordinator's word is
 judged by what this site accepted of it.
@@ -34,16 +34,23 @@ __all__ = ["SiteState"]
 
 log = logging.getLogger("headgate")
 
+#: Of so many gates and streams what was learned is kept for a restart; those that run come first.
+_REMEMBERED = 1000
+
 
 class SiteState:
-    """The site's account of its queries, gates and streams."""
+    """The site's account of its queries, gates and streams, by name.
+
+    It decides nothing and has no lock: `SiteAllocator` decides, `SharedSite` has the lock.
+    """
 
     def __init__(self, settings: SiteSettings) -> None:
         self.settings = settings
         self.gates: dict[str, GateAccount] = {}
         self.streams: dict[str, StreamCost] = {}
-        self._queries: dict[str, QueryAccount] = {}
-        self._told: dict[str, CoordinatorUpdate] = {}
+        self.accounts: dict[str, QueryAccount] = {}
+        #: What coordinators last said, by query.
+        self.updates: dict[str, CoordinatorUpdate] = {}
         #: What gates usually had before a restart.
         self._usual: dict[str, float] = {}
         #: What the rows of streams cost before a restart.
@@ -59,8 +66,8 @@ class SiteState:
         priority: int | None = None,
         of: tuple[str, ...] | None = None,
     ) -> None:
-        """A query of this site; the first call begins it, later ones change what they name."""
-        known = self._queries.get(query) or QueryAccount()
+        """Register a query, or change what a later call names of it: weight, priority, its sources."""
+        known = self.accounts.get(query) or QueryAccount()
         # A coordinator's rules, here at the call: what it would refuse is never reported.
         QueryReport(
             self.sources_of(query),
@@ -73,13 +80,13 @@ class SiteState:
                 f"query {query!r} has the sources {', '.join(known.of)}, and now {', '.join(of)}: "
                 "declare them once, all of them"
             )
-        self._queries[query] = known
+        self.accounts[query] = known
         known.weight = known.weight if weight is None else float(weight)
         known.priority = known.priority if priority is None else priority
         known.of = known.of if of is None else tuple(dict.fromkeys(of))
 
     def _require_source(self, query: str, source: str) -> None:
-        of = self._queries[query].of
+        of = self.accounts[query].of
         if of is not None and source not in of:
             raise BadArgument(
                 f"source {source!r} is not one of query {query!r}'s: {', '.join(of)}; correct the name, "
@@ -96,7 +103,7 @@ class SiteState:
         agreed: float | None = None,
         start: float | None = None,
     ) -> GateAccount:
-        """A gate of the site; one that was there before goes on."""
+        """Register a gate; one of the same name, query and source goes on with what it has learned."""
         self.declare(query)
         if source is not None:
             self._require_source(query, source)
@@ -109,37 +116,33 @@ class SiteState:
         hold = self.settings.hold_s if hold_s is None else hold_s
         stw = self.settings.stw_s
         limit = None if agreed is None else agreed * stw
-        known = Agreed(limit, 60.0 * stw)
+        tuning = self.settings.tuning
+        known = Agreed(limit, tuning.agreement.patience * stw, tuning.agreement)
         before = self.gates.get(gate)
         if before is not None and (before.query, before.source) == (query, source):
-            known.remember(before.agreed.usual)
+            known.restore(before.agreed.usual)
             before.hold_s, before.agreed, before.start = hold, known, start
             return before
-        known.remember(self._usual.get(gate))
+        known.restore(self._usual.get(gate))
         if before is not None and before.query != query:
             self.leave(gate)
         else:
             self.withdraw(gate)
         self.declare(query)
-        self.gates[gate] = entered = GateAccount(
-            query, source, hold, known, start=start,
-            offered=WindowedRate(stw), accepted=WindowedRate(stw), brought=WindowedRate(stw),
-        )  # fmt: skip
-        entered.rate = self._opening(entered)
-        return entered
-
-    def _opening(self, gate: GateAccount) -> float:
-        """What to keep of a stream of which nothing is known."""
-        return 1.0 if gate.start is None else gate.start
+        offered, accepted, brought = (WindowedRate(stw, tuning.rate) for _ in range(3))
+        self.gates[gate] = GateAccount(
+            query, source, hold, known, offered=offered, accepted=accepted, brought=brought, start=start
+        )
+        return self.gates[gate]
 
     def leave(self, gate: str) -> None:
-        """A gate's stream ended: it is no load any more, and its query ends with its last gate."""
+        """Remove a gate whose stream ended; its query ends with its last gate."""
         gone = self.withdraw(gate)
         if gone is not None and not any(other.query == gone.query for other in self.gates.values()):
             self._forget(gone.query)
 
     def withdraw(self, gate: str) -> GateAccount | None:
-        """The gate goes; what was declared of its query stays."""
+        """Remove a gate and return its account; what was declared of its query stays."""
         gone = self.gates.pop(gate, None)
         if gone is None:
             return None
@@ -150,45 +153,45 @@ class SiteState:
         return gone
 
     def end(self, query: str) -> None:
-        """The query ended here: its gates go, and its results are measured no more."""
+        """Remove a query, with its gates and the measurement of its results."""
         for name in [name for name, gate in self.gates.items() if gate.query == query]:
             self.leave(name)
         self._forget(query)
 
     def _forget(self, query: str) -> None:
-        self._queries.pop(query, None)
-        self._told.pop(query, None)
+        self.accounts.pop(query, None)
+        self.updates.pop(query, None)
 
     # What comes in.
 
     def note(self, gate: str, sample: LoadSample, now_s: float) -> StreamCost:
-        """A batch of this gate is over; the stream that it was of."""
+        """Add a batch of this gate to its account; returns the stream that it was of."""
         account = self.gates[gate]
         stream = self.streams.get(sample.stream)
         if stream is None:
-            stream = self.streams[sample.stream] = StreamCost(account.hold_s)
+            stream = self.streams[sample.stream] = StreamCost(account.hold_s, self.settings.tuning)
             self._restore_prices(sample.stream)
         stream.enter(gate, account.hold_s)
         stream.derived = stream.derived or account.derived
         # One that does not count takes its time of the cores all the same, and brings nothing new.
         if self._counts(account.runs_in, sample, f"gate {gate!r}"):
             self._add(account, sample, stream.duration_s, now_s)
-        self._value(account, self._count(account.query), now_s)
+        self.set_sic(account, self._count(account.query), now_s)
         return stream
 
     def _add(self, account: GateAccount, sample: LoadSample, before_s: float, now_s: float) -> None:
         usual = sample.interval_s or account.hold_s
         elapsed = now_s - account.heard_s if account.batches else usual
         account.arrivals.add(sample)
-        for trailing, amount in (
+        for rate, amount in (
             (account.offered, sample.arrived),
             (account.accepted, sample.sic_kept),
             (account.brought, sample.sic_arrived),
         ):
-            trailing.add(sample.started_at, amount, usual, now_s, before_s)
+            rate.add(sample.started_at, amount, usual, now_s, before_s)
         account.batches += 1
         account.heard_s = now_s
-        known = self._queries[account.query]
+        known = self.accounts[account.query]
         known.since_s = now_s if known.since_s is None else known.since_s
         count = account.offered.per_window(now_s)
         account.agreed.learn(count, elapsed)
@@ -211,21 +214,21 @@ class SiteState:
         return found
 
     def at_work(self, streams: Collection[str], now_s: float) -> None:
-        """These streams are processing a batch just now: a long one is no silence."""
+        """Note that these streams are processing a batch just now: a long batch is no silence."""
         busy = {name for name in streams if name in self.streams}
         for name in busy:
             self.streams[name].at_work_s = now_s
         for gate in self.gates.values():
             if gate.stream in busy:
-                for trailing in (gate.offered, gate.accepted, gate.brought):
-                    trailing.at_work(now_s)
-        for known in self._queries.values():
+                for rate in (gate.offered, gate.accepted, gate.brought):
+                    rate.at_work(now_s)
+        for known in self.accounts.values():
             if known.results is not None and known.results_of.name in streams:
                 known.results.at_work(now_s)
 
     def results(self, query: str, sample: LoadSample, now_s: float) -> None:
-        """Results of a query left this site, worth `sample.sic_arrived` together."""
-        known = self._queries.get(query)
+        """Add a batch of results of a query whose root is here; their SIC is `sample.sic_arrived`."""
+        known = self.accounts.get(query)
         if known is None or known.results is None:
             return  # it has ended here
         sample = cleaned(sample)
@@ -239,21 +242,21 @@ class SiteState:
 
     def measures_results(self, query: str) -> bool:
         """Whether this site is the query's root: results are measured here."""
-        known = self._queries.get(query)
+        known = self.accounts.get(query)
         return known is not None and known.results is not None
 
     def will_measure(self, query: str) -> None:
-        """This site is the query's root."""
+        """Make this site the query's root: its results are measured here."""
         self.declare(query)
-        known = self._queries[query]
+        known = self.accounts[query]
         if known.results is None:
-            known.results = WindowedRate(self.settings.stw_s)
+            known.results = WindowedRate(self.settings.stw_s, self.settings.tuning.rate)
 
-    def apply_updates(self, told: Mapping[str, CoordinatorUpdate]) -> None:
-        """What coordinators said just now."""
-        for query, word in told.items():
-            if query in self._queries and (word.sic is None or 0.0 <= word.sic < math.inf):
-                self._told[query] = word
+    def apply_updates(self, updates: Mapping[str, CoordinatorUpdate]) -> None:
+        """Keep what coordinators said just now of queries that are here, if it can be true."""
+        for query, update in updates.items():
+            if query in self.accounts and (update.sic is None or 0.0 <= update.sic < math.inf):
+                self.updates[query] = update
 
     # What goes out.
 
@@ -262,28 +265,29 @@ class SiteState:
         return tuple(g.source for g in self.gates.values() if g.query == query and g.source is not None)
 
     def weight(self, query: str) -> float:
-        """What the query may claim beside the others."""
-        return self._queries[query].weight
+        """The query's weight: one of weight 2 is entitled to twice the SIC."""
+        return self.accounts[query].weight
 
     def priority(self, query: str) -> int:
-        """Who is served first."""
-        return self._queries[query].priority
+        """The query's priority: a higher one is served whole before a lower one gets anything."""
+        return self.accounts[query].priority
 
     def declared(self, query: str) -> tuple[str, ...] | None:
         """All sources of the query, where that was declared here."""
-        return self._queries[query].of
+        return self.accounts[query].of
 
     @property
     def queries(self) -> tuple[str, ...]:
         """The queries of this site."""
-        return tuple(self._queries)
+        return tuple(self.accounts)
 
     def _count(self, query: str) -> int:
         """|S|: how many sources the whole query has."""
         here = len(self.sources_of(query))
-        of = self._queries[query].of
-        told = self._told.get(query)
-        return max(1, here, len(of) if of is not None else 0, told.sources if told is not None else 0)
+        of = self.accounts[query].of
+        update = self.updates.get(query)
+        said = 0 if update is None else update.sources
+        return max(1, here, len(of) if of is not None else 0, said)
 
     def accepted(self, query: str, now_s: float) -> float:
         """Source SIC of the query that was accepted here in the last window."""
@@ -292,19 +296,20 @@ class SiteState:
 
     def result_sic(self, query: str, now_s: float) -> float | None:
         """The query's SIC as measured at its root, if that is here and a result has come."""
-        known = self._queries[query]
+        known = self.accounts[query]
         # While all windows are still open nobody knows what comes out of them.
         return known.results.per_window(now_s) if known.results is not None and known.came else None
 
     def view(self, query: str, now_s: float) -> QueryView:
         """The query as this site sees it."""
-        known, total = self._queries[query], self._count(query)
+        known, total = self.accounts[query], self._count(query)
         share = min(1.0, len(self.sources_of(query)) / total)
         accepted = self.accepted(query, now_s)
-        told = self._told.get(query)
+        update = self.updates.get(query)
         measured = self.result_sic(query, now_s)
-        if told is not None and told.sic is not None and now_s - told.at_s <= self.settings.stale_s:
-            sic, told_by = told.sic, "coordinator"
+        fresh = update is not None and now_s - update.at_s <= self.settings.stale_s
+        if update is not None and update.sic is not None and fresh:
+            sic, told_by = update.sic, "coordinator"
         elif measured is not None:
             sic, told_by = measured, "result"
         else:
@@ -312,28 +317,57 @@ class SiteState:
         return QueryView(sic, told_by, accepted, share, known.weight, total)
 
     def views(self, now_s: float) -> dict[str, QueryView]:
-        """All that live."""
-        return {query: self.view(query, now_s) for query in self._queries if self.lives(query, now_s)}
+        """Every query of this site that has had rows lately, as the site sees it."""
+        return {query: self.view(query, now_s) for query in self.accounts if self.lives(query, now_s)}
 
-    def _running(self, now_s: float) -> list[StreamCost]:
+    def running(self, now_s: float) -> list[StreamCost]:
+        """The streams that have something to do."""
         return [stream for stream in self.streams.values() if not stream.silent(now_s)]
 
     def lives(self, query: str, now_s: float) -> bool:
         """Whether the query has gates here that are new, or have had rows lately."""
         mine = [gate for gate in self.gates.values() if gate.query == query]
-        return not mine or any(
-            not gate.batches or now_s - self._seen_s(gate) <= max(30.0, 3.0 * self.settings.stw_s)
-            for gate in mine
-        )
+        tuning = self.settings.tuning
+        longest = max(tuning.gone_s, tuning.gone_windows * self.settings.stw_s)
+        return not mine or any(not gate.batches or now_s - self.seen_s(gate) <= longest for gate in mine)
 
-    def _seen_s(self, gate: GateAccount) -> float:
-        """When the gate was heard of, or its stream seen at work."""
+    def seen_s(self, gate: GateAccount) -> float:
+        """When the gate's last batch was reported, or its stream was last seen at work."""
         stream = self.streams.get(gate.stream)
         return gate.heard_s if stream is None else max(gate.heard_s, stream.at_work_s)
 
-    def _value(self, gate: GateAccount, sources: int, now_s: float) -> None:
-        """What a row is worth (Eq. 1), with what was agreed as the most that counts."""
+    def set_sic(self, gate: GateAccount, sources: int, now_s: float) -> None:
+        """The SIC of a source's row (Eq. 1), with what was agreed as the most that counts."""
         if gate.source is None:
             return
         count = min(gate.offered.per_window(now_s), gate.agreed.limit)
         gate.sic = 1.0 / (count * sources) if count > 0 else 0.0
+
+    def forget_streams(self, now_s: float) -> None:
+        """Drop streams that have stopped and whose gates are in another one now."""
+        used = {gate.stream for gate in self.gates.values()}
+        for name in [n for n, s in self.streams.items() if n not in used and s.silent(now_s)]:
+            del self.streams[name]
+
+    # What outlasts a restart.
+
+    def snapshot(self) -> dict[str, Any]:
+        """What gates usually bring and what streams' rows cost, as JSON."""
+        usual: dict[str, float | None] = dict(self._usual)
+        usual |= {name: gate.agreed.usual for name, gate in self.gates.items()}
+        prices: dict[str, Mapping[str, Any]] = dict(self._prices)
+        prices |= {name: stream.snapshot() for name, stream in self.streams.items() if stream.known}
+        return {
+            "usual": dict(list(usual.items())[-_REMEMBERED:]),
+            "prices": dict(list(prices.items())[-_REMEMBERED:]),
+        }
+
+    def restore(self, value: Mapping[str, Any]) -> None:
+        """Go on from `snapshot`; what belongs to a gate or a stream waits until that comes."""
+        usual = {str(name): float(v) for name, v in dict(value["usual"]).items() if v is not None}
+        prices: dict[str, Mapping[str, Any]] = {
+            str(name): dict(of) for name, of in dict(value["prices"]).items()
+        }
+        for of in prices.values():
+            StreamCost(self.settings.hold_s).restore(of)  # refuses what is no price
+        self._prices, self._usual = prices, usual

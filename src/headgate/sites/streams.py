@@ -8,19 +8,9 @@ from typing import Any
 
 from headgate.core.load import LoadSample
 from headgate.sites.row_cost import RowCost
+from headgate.sites.tuning import SiteTuning
 
 __all__ = ["StreamCost"]
-
-#: A stream has to spend this share of its batches on rows before its lateness says anything of shedding.
-_ON_ROWS = 0.2
-#: A stream that has not been heard of for so long, and for five of its batches, costs nothing.
-_SILENT_S = 15.0
-#: A batch that takes more than this of its time without any rows is not made good by fewer of them.
-_MOST_FIXED = 0.75
-#: How fast a stream's own limit is tried again, and how fast while batches take less than so much.
-_STEP, _LEAP, _EASY = 1.06, 1.25, 0.5
-#: A run's first batches pay for compiling and for starting workers: how far to believe them.
-_COLD, _COLD_TRUST = 2, 0.1
 
 
 class StreamCost:
@@ -30,14 +20,16 @@ class StreamCost:
     tuple's, so after an idle time that is wrong by an order of magnitude; here both are fitted.
     """
 
-    def __init__(self, hold_s: float) -> None:
+    def __init__(self, hold_s: float, tuning: SiteTuning | None = None) -> None:
+        tuning = tuning or SiteTuning()
         self.hold_s = hold_s
+        self._tuning, self._aim = tuning.stream, tuning.capacity.aim
         self._holds: dict[str, float] = {}
         #: Whether rows of other fragments come in with it.
         self.derived = False
-        self._fit = RowCost()
+        self._fit = RowCost(tuning.price)
         #: The same of how long batches last, whatever cores they get and however few their tasks are.
-        self._lasts = RowCost()
+        self._lasts = RowCost(tuning.price)
         self._batch = -1
         self._heard: set[str] = set()
         self._kept = 0.0
@@ -56,12 +48,12 @@ class StreamCost:
         self.interval_s = hold_s
 
     def enter(self, gate: str, hold_s: float) -> None:
-        """A gate is in this stream; the strictest target holds."""
+        """Count this gate as part of the stream; the strictest target of its gates holds."""
         self._holds[gate] = hold_s
         self.hold_s = min(self._holds.values())
 
     def leave(self, gate: str) -> None:
-        """Its batches no longer wait for this gate's part."""
+        """Count this gate as part no longer: batches are complete without it."""
         self._holds.pop(gate, None)
         self.hold_s = min(self._holds.values(), default=self.hold_s)
 
@@ -91,32 +83,35 @@ class StreamCost:
         if sample is None:
             return False
         work = sample.duration_s if sample.work_s is None else sample.work_s
-        trust = _COLD_TRUST if self._batches <= _COLD else 1.0
-        self._fit.add(self._kept, work, trust)
-        self._lasts.add(self._kept, sample.duration_s, trust)
+        cold = self._batches <= self._tuning.cold
+        self._fit.add(self._kept, work, cold)
+        self._lasts.add(self._kept, sample.duration_s, cold)
         self.duration_s = sample.duration_s
         self.interval_s = max(sample.interval_s or self.hold_s, 0.05)
         self._rows = self._kept
         self._work = work
         on_rows_s = max(self._fit.blamed_s / cores, self._lasts.blamed_s) * self._kept
         # Where a batch would be late without any rows too, shedding is not what helps.
-        helps = on_rows_s >= max(_ON_ROWS * sample.duration_s, sample.duration_s - self.hold_s)
-        self.lateness = sample.duration_s / self.hold_s if helps and self._batches > _COLD else 0.0
+        share = self._tuning.on_rows
+        helps = on_rows_s >= max(share * sample.duration_s, sample.duration_s - self.hold_s)
+        self.lateness = sample.duration_s / self.hold_s if helps and not cold else 0.0
         return True
 
     def own_limit(self) -> None:
-        """It was late, and not because of others: its next batches get fewer rows."""
-        self._most = max(1.0, self._rows) * 0.85 / self.lateness
+        """Limit the rows of the next batches: this one was late, and not because of other streams."""
+        self._most = max(1.0, self._rows) * self._aim / self.lateness
 
     def relax(self) -> None:
-        """A few rows more, if its own batches were the limit."""
-        if self._rows >= 0.7 * self._most:
-            self._most *= _STEP if self.duration_s > _EASY * self.hold_s else _LEAP
+        """Raise the stream's own limit a little, if its last batch came near it."""
+        tuning = self._tuning
+        if self._rows >= tuning.near * self._most:
+            easy = self.duration_s <= tuning.easy * self.hold_s
+            self._most *= tuning.leap if easy else tuning.step
 
     def most_rows(self, cores: float) -> float:
-        """The most rows of a batch that can be within the target, whatever the others do."""
+        """The most rows that a batch can have and still end within the target, with so many cores."""
         whole = cores * self.hold_s
-        if self._fit.surely_fixed_s > _MOST_FIXED * whole:
+        if self._fit.surely_fixed_s > self._tuning.most_fixed * whole:
             return self._most  # late whatever its rows: fewer would not help
         return min(self._most, self._fit.rows_within(whole))
 
@@ -127,11 +122,11 @@ class StreamCost:
 
     @property
     def usage_on_rows(self) -> float:
-        """The part of it that rows are to blame for."""
+        """The part of `usage` that its rows took."""
         return min(self._work, self._fit.blamed_s * self._rows) / max(self.interval_s, self.duration_s)
 
     def collects_s(self, now_s: float) -> float:
-        """How long the next batch collects its rows: as long as the one that runs takes."""
+        """Seconds over which the next batch collects its rows: as long as the running one takes."""
         running = now_s - self.heard_s
         return max(self.interval_s, self.duration_s, 0.0 if self.silent(now_s) else running)
 
@@ -141,7 +136,8 @@ class StreamCost:
 
     def silent(self, now_s: float) -> bool:
         """Whether it has stopped, or has nothing to do."""
-        return now_s - self.seen_s() > max(_SILENT_S, 5.0 * max(self.interval_s, self.duration_s))
+        of_batches = self._tuning.silent_batches * max(self.interval_s, self.duration_s)
+        return now_s - self.seen_s() > max(self._tuning.silent_s, of_batches)
 
     @property
     def known(self) -> bool:

@@ -6,8 +6,12 @@ the count jumps by a third. Here amounts are divided by the time in which they w
 start of one batch to the start of the next, and scaled to a whole window.
 
 A stream without rows runs no batch. The time of a pause is not one of collecting: counted so, the first
-rows after it would look few, and be worth many times what they are. Where every batch comes late,
+rows after it would look few, and each would have many times its SIC. Where every batch comes late,
 because rows are few, that is the stream's way and no pause.
+
+`control.arrivals` answers another question, how many rows the *next* batch brings: it follows a rise at
+once, knows backlogs and caps, and counts rows only. This is the mean over a window that Eq. 1 divides
+by, of rows and of SIC; a gate's account has both.
 """
 
 from __future__ import annotations
@@ -15,14 +19,9 @@ from __future__ import annotations
 import statistics
 from collections import deque
 
-__all__ = ["WindowedRate"]
+from headgate.sites.tuning import RateTuning
 
-#: Two batches lie at most so many windows apart; more is a clock that jumped, or a query that was down.
-_LONGEST_GAP = 10.0
-#: So many spacings tell what is usual for a stream.
-_SPACINGS = 9
-#: A stream is quiet once it is silent for so many of its usual intervals.
-_QUIET = 2.5
+__all__ = ["WindowedRate"]
 
 
 class WindowedRate:
@@ -35,14 +34,15 @@ class WindowedRate:
     1000.0
     """
 
-    def __init__(self, stw_s: float) -> None:
+    def __init__(self, stw_s: float, tuning: RateTuning | None = None) -> None:
         self._stw = stw_s
+        self._tuning = tuning or RateTuning()
         #: Seconds of collection, amount.
         self._batches: deque[tuple[float, float]] = deque()
         self._start: float | None = None
         self._heard = 0.0
         #: The latest spacings as they were, pauses too.
-        self._spacings: deque[float] = deque(maxlen=_SPACINGS)
+        self._spacings: deque[float] = deque(maxlen=self._tuning.spacings)
 
     def add(
         self, started_at: float, amount: float, usual_s: float, heard_s: float, before_s: float = 0.0
@@ -57,20 +57,20 @@ class WindowedRate:
         if spacing == 0.0 and self._batches:  # two in one tick of the clock were collected together
             spacing, before = self._batches.pop()
             amount += before
-        elif not 0.0 < spacing <= _LONGEST_GAP * self._stw:
+        elif not 0.0 < spacing <= self._tuning.longest_gap * self._stw:
             self._batches.clear()
             spacing = usual_s
         elif self._batches:
             self._spacings.append(spacing)
             usual_s = max(usual_s, before_s, statistics.median_high(self._spacings))
-            if spacing > _QUIET * usual_s:
+            if spacing > self._tuning.quiet * usual_s:
                 spacing = usual_s
         self._batches.append((spacing, amount))
         while len(self._batches) > 1 and self._span - self._batches[0][0] >= self._stw:
             self._batches.popleft()
 
     def at_work(self, now_s: float) -> None:
-        """Its next batch is being processed: that it is not heard of is no silence."""
+        """Note that the next batch is being processed: the time without a report is no silence."""
         self._heard = max(self._heard, now_s)
 
     @property
@@ -83,7 +83,7 @@ class WindowedRate:
             return 0.0
         span = self._span
         silent = now_s - self._heard
-        if silent > _QUIET * span / len(self._batches):
+        if silent > self._tuning.quiet * span / len(self._batches):
             span += silent
         return sum(amount for _, amount in self._batches) / span
 

@@ -105,10 +105,10 @@ def test_rows_get_what_they_are_worth_and_results_are_measured(
     status = site.status()
     view = status["queries"]["load"]
     assert (view["told_by"], view["root"], view["sources"], view["weight"]) == ("result", True, 2, 2.0)
-    measured = site._shares._queries["load"].results
+    measured = site._shared._allocator.state.accounts["load"].results
     assert measured is not None
     assert sum(amount for _, amount in measured._batches) == pytest.approx(3 * N * each)
-    accepted = site._shares.gates["cpu"].accepted
+    accepted = site._shared._allocator.state.gates["cpu"].accepted
     assert sum(amount for _, amount in accepted._batches) == pytest.approx(3 * N * each)
     assert site.sic["load"] == pytest.approx(view["sic"], rel=0.5)
     (of,) = status["streams"].values()
@@ -139,7 +139,7 @@ def test_derived_rows_bring_their_worth_and_what_is_none_counts_nothing(
     rows += [{"id": 9000, "_sic": None}, {"id": 9001, "_sic": -5.0}, {"id": 9002, "_sic": 1e999}]
     run.add(rows)
     assert run.worth(0) == [0.0, 0.001]
-    brought = site._shares.gates["sent"].brought
+    brought = site._shared._allocator.state.gates["sent"].brought
     assert sum(amount for _, amount in brought._batches) == pytest.approx(N * 0.001)
     assert site.status()["queries"]["q"]["share"] == 0.0
 
@@ -165,7 +165,7 @@ def test_two_gated_sources_in_one_stream(spark, open_site, file_stream, steps, c
     assert run.worth(max(run.runs)) == pytest.approx([1.0 / (1000 * 2)])
     assert sum(r.arrived for r in records(control, "one")) == 4 * N
     assert all(a.complete for a in audit(control))
-    assert len(site._shares.streams) == 1
+    assert len(site._shared._allocator.state.streams) == 1
     assert site.status()["queries"]["both"]["share"] == 1.0
 
 
@@ -202,7 +202,7 @@ def test_a_replayed_batch_keeps_the_same_rows_at_the_same_worth_and_a_restart_go
 ) -> None:
     site, stream = open_site(), file_stream()
     gated = stream.frame().transform(site.gate("again", query="q", source="s", start=0.5, **AGREED))
-    monkeypatch.setattr(site._shares, "rate", lambda gate, now: 0.5)
+    monkeypatch.setattr(site._shared._allocator, "rate", lambda gate, now: 0.5)
     run = steps(gated, stream)
     for batch in range(3):
         run.add(_rows(batch * N))
@@ -214,7 +214,7 @@ def test_a_replayed_batch_keeps_the_same_rows_at_the_same_worth_and_a_restart_go
     # The commit of the last batch is lost, and by now the site would keep less of it, at less worth.
     (tmp_path / "checkpoint" / "commits" / "2").unlink()
     (tmp_path / "checkpoint" / "commits" / ".2.crc").unlink(missing_ok=True)
-    monkeypatch.setattr(site._shares, "rate", lambda gate, now: 0.1)
+    monkeypatch.setattr(site._shared._allocator, "rate", lambda gate, now: 0.1)
     site.query("q", sources=["s", "t", "u"])
     again = steps(gated, stream)
     again.settle()
@@ -232,13 +232,12 @@ def test_a_stream_that_joins_an_overloaded_site_begins_at_its_level(
     open_site, file_stream, steps
 ) -> None:
     site, stream = open_site(), file_stream()
-    shares = site._shares
     # Under the lock, because the site decides once a second whether it is overloaded. None of its gates
     # runs yet, so nobody who would have to end first waits for the lock.
-    with site._lock:
-        shares.overloaded, shares._fits = True, 0.25
+    with site._shared as allocator:
+        allocator.overloaded, allocator._fits = True, 0.25
         gated = stream.frame().transform(site.gate("late", query="q", source="s"))
-        shares.overloaded, shares._fits = False, 1.0
+        allocator.overloaded, allocator._fits = False, 1.0
     run = steps(gated, stream)
     run.add(_rows(0, 2000))
     assert 0.2 < len(run.runs[0][0]) / 2000 < 0.3

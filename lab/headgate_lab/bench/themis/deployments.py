@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from headgate_lab.bench.progress import bench_progress
-from headgate_lab.figures.themis.points import Place, PlaceRun, run_place
+from headgate_lab.figures.themis.points import Point, PointRun, run_point
 from headgate_lab.figures.themis.policies import (
     BALANCE,
     DISTANCE,
@@ -73,8 +73,8 @@ def run(*, quick: bool) -> dict[str, Any]:
             progress.update(task, description=name.replace("_", " "))
             runs = []
             for seed in range(seeds):
-                place = Place(name, deployment, *span, told=tuple(_COLUMNS.values()))
-                runs.append(_run(place, seed))
+                point = Point(name, deployment, *span, told=tuple(_COLUMNS.values()))
+                runs.append(_run(point, seed))
                 progress.advance(task)
             rows += _rows(name, runs)
             ratios |= _ratios(name, runs)
@@ -95,9 +95,9 @@ def run(*, quick: bool) -> dict[str, Any]:
 Measured = Mapping[str, Mapping[str, float]]
 
 
-def _run(place: Place, seed: int) -> Measured:
+def _run(point: Point, seed: int) -> Measured:
     """Every metric of every shedder in one run; the optimum rests, wastes nothing and is where it is."""
-    found = {policy: dict(metrics) for _, policy, metrics in run_place(PlaceRun(place, seed))}
+    found = {policy: dict(metrics) for _, policy, metrics in run_point(PointRun(point, seed))}
     at_rest = {OSCILLATION: 0.0, WASTE: 0.0, DISTANCE: 0.0}
     found[OPTIMUM] |= {INSTANT: found[OPTIMUM][JAIN], **at_rest}
     return found

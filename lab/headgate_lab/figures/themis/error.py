@@ -113,7 +113,7 @@ def _days(file: str) -> tuple[Floats, ...]:
 def kendall(perfect: list[int], degraded: list[int]) -> float:
     """Kendall's distance of two top-k lists, of at most 1: Fagin's K with penalty 0, over k squared.
 
-    Counted are pairs in opposite order and pairs of which each list has one. Places that a short list
+    Counted are pairs in opposite order and pairs of which each list has one. Ranks that a short list
     leaves empty are strangers to the other.
 
     >>> kendall([1, 2, 3], [1, 2, 3]), kendall([1, 2, 3], [4, 5, 6]), kendall([1, 2], [])
@@ -122,9 +122,9 @@ def kendall(perfect: list[int], degraded: list[int]) -> float:
     0.1111
     """
     k = len(perfect)
-    second = degraded + [-1 - place for place in range(k - len(degraded))]
-    first_at = {item: place for place, item in enumerate(perfect)}
-    second_at = {item: place for place, item in enumerate(second)}
+    second = degraded + [-1 - rank for rank in range(k - len(degraded))]
+    first_at = {item: rank for rank, item in enumerate(perfect)}
+    second_at = {item: rank for rank, item in enumerate(second)}
     items = list(dict.fromkeys(perfect + second))
     apart = 0
     for i, one in enumerate(items):

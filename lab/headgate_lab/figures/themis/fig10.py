@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from headgate_lab.figures.figure import Claim, Samples
 from headgate_lab.figures.sweep import Caption, Sweep
-from headgate_lab.figures.themis.points import Place, PlaceRun, over_places
+from headgate_lab.figures.themis.points import Point, PointRun, over_points
 from headgate_lab.figures.themis.policies import (
     BALANCE,
     JAIN,
@@ -40,19 +40,19 @@ _CAPTION = Caption(
 )
 
 
-def sweep(runs: int | None, quick: bool) -> Sweep[PlaceRun]:
+def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
     """Every number of fragments in two settings; mixed in three."""
     nodes, fragments, span = (9, 200, (30.0, 15.0)) if quick else (18, 2000, (75.0, 30.0))
 
-    def place(x: str, per_query: tuple[int, ...], setting: str) -> Place:
+    def point(x: str, per_query: tuple[int, ...], setting: str) -> Point:
         zipf, capacity = _SETTINGS[setting]
         made = Deployment(nodes, fragments, per_query=per_query, zipf=zipf, capacity=capacity)
-        return Place(x, made, *span, suffix=setting, told=(JAIN, STD, MEAN, MIN, WASTE))
+        return Point(x, made, *span, suffix=setting, told=(JAIN, STD, MEAN, MIN, WASTE))
 
     counts = (1, 6) if quick else _COUNTS
-    places = [place(str(n), (n,), setting) for setting in (EVEN, SKEWED) for n in counts]
-    places += [place(MIXED, _COUNTS, setting) for setting in (EVEN, SCARCE, SKEWED)]
-    return over_places(_CAPTION, places, (runs, quick, 1, 1), _claims)
+    points = [point(str(n), (n,), setting) for setting in (EVEN, SKEWED) for n in counts]
+    points += [point(MIXED, _COUNTS, setting) for setting in (EVEN, SCARCE, SKEWED)]
+    return over_points(_CAPTION, points, (runs, quick, 1, 1), _claims)
 
 
 def _claims(samples: Samples) -> tuple[Claim, ...]:

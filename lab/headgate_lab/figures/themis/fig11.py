@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from headgate_lab.figures.figure import Claim, Samples
 from headgate_lab.figures.sweep import Caption, Sweep
-from headgate_lab.figures.themis.points import Place, PlaceRun, over_places
+from headgate_lab.figures.themis.points import Point, PointRun, over_points
 from headgate_lab.figures.themis.policies import (
     BALANCE,
     JAIN,
@@ -32,12 +32,12 @@ _CAPTION = Caption(
 )
 
 
-def sweep(runs: int | None, quick: bool) -> Sweep[PlaceRun]:
+def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
     """Every share in every setting."""
     nodes, fragments, span = (6, 200, (30.0, 15.0)) if quick else (10, 2000, (75.0, 30.0))
     shares = (0.0, 1.0) if quick else (0.0, 0.25, 0.5, 0.75, 1.0)
-    places = [
-        Place(
+    points = [
+        Point(
             share,
             Deployment(nodes, fragments, None, (1, 3), (1.0 - share, share), zipf=zipf, capacity=0.3),
             *span,
@@ -46,7 +46,7 @@ def sweep(runs: int | None, quick: bool) -> Sweep[PlaceRun]:
         for setting, zipf in _SETTINGS.items()
         for share in shares
     ]
-    return over_places(_CAPTION, places, (runs, quick, 1, 1), _claims)
+    return over_points(_CAPTION, points, (runs, quick, 1, 1), _claims)
 
 
 def _claims(samples: Samples) -> tuple[Claim, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from headgate_lab.figures.figure import Claim, Samples
 from headgate_lab.figures.sweep import Caption, Sweep
-from headgate_lab.figures.themis.points import Place, PlaceRun, over_places
+from headgate_lab.figures.themis.points import Point, PointRun, over_points
 from headgate_lab.figures.themis.policies import (
     BALANCE,
     JAIN,
@@ -28,11 +28,11 @@ _SETTINGS = {", Zipf 0.5": 0.5, ", Zipf 1": 1.0}
 _CAPTION = Caption("themis_fig12", "Fairness and nodes", "nodes", (JAIN_AXIS, MEAN_AXIS))
 
 
-def sweep(runs: int | None, quick: bool) -> Sweep[PlaceRun]:
+def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
     """Every number of nodes under both exponents."""
     queries, span = (100, (30.0, 15.0)) if quick else (500, (75.0, 30.0))
-    places = [
-        Place(
+    points = [
+        Point(
             nodes,
             Deployment(nodes, None, queries, zipf=zipf, node_tuples_s=NODE_TUPLES * queries / 500),
             *span,
@@ -41,23 +41,23 @@ def sweep(runs: int | None, quick: bool) -> Sweep[PlaceRun]:
         for setting, zipf in _SETTINGS.items()
         for nodes in ((9, 24) if quick else (9, 12, 15, 18, 21, 24))
     ]
-    return over_places(_CAPTION, places, (runs, quick, 1, 1), _claims)
+    return over_points(_CAPTION, points, (runs, quick, 1, 1), _claims)
 
 
 def _claims(samples: Samples) -> tuple[Claim, ...]:
     even, skewed = _SETTINGS
-    places = [row.x for row in samples.rows() if row.policy == BALANCE + even]
+    points = [row.x for row in samples.rows() if row.policy == BALANCE + even]
 
     def mean(x: float | str, policy: str, metric: str) -> float:
         return samples.mean(x, policy, metric)
 
-    grows = mean(places[-1], BALANCE + even, MEAN) / mean(places[0], BALANCE + even, MEAN)
-    fair = min(mean(x, BALANCE + even, JAIN) for x in places)
-    strained = min(mean(x, BALANCE + skewed, JAIN) for x in places)
-    possible = min(mean(x, OPTIMUM + skewed, JAIN) for x in places)
+    grows = mean(points[-1], BALANCE + even, MEAN) / mean(points[0], BALANCE + even, MEAN)
+    fair = min(mean(x, BALANCE + even, JAIN) for x in points)
+    strained = min(mean(x, BALANCE + skewed, JAIN) for x in points)
+    possible = min(mean(x, OPTIMUM + skewed, JAIN) for x in points)
     near = max(
         mean(x, OPTIMUM + setting, JAIN) - mean(x, MIRROR + setting, JAIN)
-        for x in places
+        for x in points
         for setting in _SETTINGS
     )
     return (

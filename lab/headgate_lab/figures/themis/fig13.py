@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from headgate_lab.figures.figure import Claim, Samples
 from headgate_lab.figures.sweep import Caption, Sweep
-from headgate_lab.figures.themis.points import Place, PlaceRun, over_places
+from headgate_lab.figures.themis.points import Point, PointRun, over_points
 from headgate_lab.figures.themis.policies import (
     BALANCE,
     JAIN,
@@ -28,26 +28,26 @@ __all__ = ["sweep"]
 _CAPTION = Caption("themis_fig13", "Fairness and queries", "queries", (JAIN_AXIS, MEAN_AXIS))
 
 
-def sweep(runs: int | None, quick: bool) -> Sweep[PlaceRun]:
+def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
     """Every number of queries."""
     scale, span = (0.2, (30.0, 15.0)) if quick else (1.0, (75.0, 30.0))
-    places = [
-        Place(
+    points = [
+        Point(
             queries,
             Deployment(18, None, int(scale * queries), zipf=0.5, node_tuples_s=scale * NODE_TUPLES),
             *span,
         )
         for queries in ((200, 800) if quick else (200, 300, 400, 500, 600, 700, 800))
     ]
-    return over_places(_CAPTION, places, (runs, quick, 1, 2), _claims)
+    return over_points(_CAPTION, points, (runs, quick, 1, 2), _claims)
 
 
 def _claims(samples: Samples) -> tuple[Claim, ...]:
-    places = [row.x for row in samples.rows() if row.policy == BALANCE]
-    fair = min(samples.mean(x, BALANCE, JAIN) for x in places)
-    falls = samples.mean(places[-1], BALANCE, MEAN) / samples.mean(places[0], BALANCE, MEAN)
-    ahead = min(gain(samples, x) for x in places)
-    near = min(samples.mean(x, MIRROR, MIN) / samples.mean(x, OPTIMUM, MIN) for x in places)
+    points = [row.x for row in samples.rows() if row.policy == BALANCE]
+    fair = min(samples.mean(x, BALANCE, JAIN) for x in points)
+    falls = samples.mean(points[-1], BALANCE, MEAN) / samples.mean(points[0], BALANCE, MEAN)
+    ahead = min(gain(samples, x) for x in points)
+    near = min(samples.mean(x, MIRROR, MIN) / samples.mean(x, OPTIMUM, MIN) for x in points)
     return (
         Claim("fair with any number of queries (least Jain)", fair > 0.97, fair),
         Claim("more queries, lower mean SIC (800 over 200 queries)", falls < 0.5, falls),

@@ -3,7 +3,7 @@
 Two-fragment queries on 4 nodes; 5 ms against 50 ms between nodes; in a tenth of its seconds a source
 gives ten times as much. How many queries there are is not stated: 150, at Figure 8's capacity. Bursts
 make 1.9 times the load, so a mean SIC that does not change means that the paper's sources gave less in
-between, or that Equation 1 counted what a source should have sent: the last place has the same mean rate
+between, or that Equation 1 counted what a source should have sent: the last point has the same mean rate
 with bursts as without.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from headgate_lab.figures.figure import Claim, Samples
 from headgate_lab.figures.sweep import Caption, Sweep
-from headgate_lab.figures.themis.points import Place, PlaceRun, over_places
+from headgate_lab.figures.themis.points import Point, PointRun, over_points
 from headgate_lab.figures.themis.policies import (
     BALANCE,
     JAIN,
@@ -45,11 +45,11 @@ _CAPTION = Caption(
 )
 
 
-def sweep(runs: int | None, quick: bool) -> Sweep[PlaceRun]:
+def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
     """Every network with every kind of source; with bursts the optimum is not known."""
     span = (30.0, 15.0) if quick else (120.0, 30.0)
-    places = [
-        Place(
+    points = [
+        Point(
             x,
             Deployment(4, None, 150, (2,), node_tuples_s=NODE_TUPLES, timing=timing),
             *span,
@@ -57,7 +57,7 @@ def sweep(runs: int | None, quick: bool) -> Sweep[PlaceRun]:
         )
         for x, timing in _TIMINGS.items()
     ]
-    return over_places(_CAPTION, places, (runs, quick, 1, 3), _claims)
+    return over_points(_CAPTION, points, (runs, quick, 1, 3), _claims)
 
 
 def _claims(samples: Samples) -> tuple[Claim, ...]:

@@ -3,7 +3,7 @@
 One source of 400 tuples a second for each copy of the query; the node's capacity is that of 5 copies. A
 window in which no tuple is left has no AVG and no MAX and is not counted there; its COUNT is 0. Windows
 whose true value is 0 have no relative error. The correlation of SIC and error is Pearson's, over the
-places of one data set.
+points of one data set.
 """
 
 from __future__ import annotations
@@ -116,17 +116,17 @@ def correlation_claim(samples: Samples, query: str, whose: str = "") -> Claim:
 
 
 def _claims(samples: Samples) -> tuple[Claim, ...]:
-    places = sorted({row.x for row in samples.rows()}, key=float)
+    points = sorted({row.x for row in samples.rows()}, key=float)
     data = list(dict.fromkeys(row.policy for row in samples.rows()))
 
     def error(query: str, name: str, x: float | str | None = None) -> float:
-        return samples.mean(places[0] if x is None else x, name, error_of(query))
+        return samples.mean(points[0] if x is None else x, name, error_of(query))
 
     rises = max(
         error(query, name, more) - error(query, name, less)
         for query in QUERIES
         for name in data
-        for less, more in pairwise(places)
+        for less, more in pairwise(points)
     )
     correlated = {query: correlation_claim(samples, query) for query in QUERIES}
     stronger = correlated["COUNT"].number - correlated["AVG"].number

@@ -104,11 +104,11 @@ def _missed(pairs: Floats, left: Flags) -> list[float]:
 
 
 def _claims(samples: Samples) -> tuple[Claim, ...]:
-    places = sorted({row.x for row in samples.rows()}, key=float)
+    points = sorted({row.x for row in samples.rows()}, key=float)
     data = {row.policy for row in samples.rows()}
 
     def error(query: str, name: str) -> float:
-        return samples.mean(places[0], name, error_of(query))
+        return samples.mean(points[0], name, error_of(query))
 
     found = [
         correlation_claim(samples, "TOP-5"),

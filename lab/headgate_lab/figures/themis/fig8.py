@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from headgate_lab.figures.figure import Axis, Claim, Samples
 from headgate_lab.figures.sweep import Caption, Sweep
-from headgate_lab.figures.themis.points import Place, PlaceRun, over_places
+from headgate_lab.figures.themis.points import Point, PointRun, over_points
 from headgate_lab.figures.themis.policies import (
     BALANCE,
     INSTANT,
@@ -37,10 +37,10 @@ _CAPTION = Caption(
 )
 
 
-def sweep(runs: int | None, quick: bool) -> Sweep[PlaceRun]:
+def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
     """From hardly overloaded to ten times too much."""
-    places = [
-        Place(
+    points = [
+        Point(
             queries,
             Deployment(1, None, queries, (1,), node_tuples_s=NODE_TUPLES),
             *((30.0, 15.0) if quick else (120.0, 30.0)),
@@ -48,21 +48,21 @@ def sweep(runs: int | None, quick: bool) -> Sweep[PlaceRun]:
         )
         for queries in (_FEW if quick else _QUERIES)
     ]
-    return over_places(_CAPTION, places, (runs, quick, 1, 3), _claims)
+    return over_points(_CAPTION, points, (runs, quick, 1, 3), _claims)
 
 
 def _claims(samples: Samples) -> tuple[Claim, ...]:
-    places = [row.x for row in samples.rows() if row.policy == BALANCE]
-    last = places[-1]
+    points = [row.x for row in samples.rows() if row.policy == BALANCE]
+    last = points[-1]
 
     def mean(x: float | str, policy: str, metric: str) -> float:
         return samples.mean(x, policy, metric)
 
-    least = min(mean(x, BALANCE, JAIN) for x in places)
-    swings = max(mean(x, BALANCE, OSCILLATION) / mean(x, BALANCE, MEAN) for x in places)
-    calm = max(mean(x, MIRROR, OSCILLATION) / mean(x, MIRROR, MEAN) for x in places)
-    ahead = min(mean(x, BALANCE, JAIN) - mean(x, RANDOM, JAIN) for x in places)
-    near = min(mean(x, MIRROR, MIN) / mean(x, OPTIMUM, MIN) for x in places)
+    least = min(mean(x, BALANCE, JAIN) for x in points)
+    swings = max(mean(x, BALANCE, OSCILLATION) / mean(x, BALANCE, MEAN) for x in points)
+    calm = max(mean(x, MIRROR, OSCILLATION) / mean(x, MIRROR, MEAN) for x in points)
+    ahead = min(mean(x, BALANCE, JAIN) - mean(x, RANDOM, JAIN) for x in points)
+    near = min(mean(x, MIRROR, MIN) / mean(x, OPTIMUM, MIN) for x in points)
     return (
         Claim("Jain's index is close to 1 at every load (least)", least > 0.97, least),
         Claim(
@@ -72,8 +72,8 @@ def _claims(samples: Samples) -> tuple[Claim, ...]:
         ),
         Claim(
             "the mean SIC falls as queries are added (last less first)",
-            mean(last, BALANCE, MEAN) < mean(places[0], BALANCE, MEAN),
-            mean(last, BALANCE, MEAN) - mean(places[0], BALANCE, MEAN),
+            mean(last, BALANCE, MEAN) < mean(points[0], BALANCE, MEAN),
+            mean(last, BALANCE, MEAN) - mean(points[0], BALANCE, MEAN),
         ),
         Claim(
             "no oscillation (greatest standard deviation over time, of the mean)", swings < 0.05, swings
@@ -86,8 +86,8 @@ def _claims(samples: Samples) -> tuple[Claim, ...]:
         Claim("ours: mirror does not oscillate (greatest, of the mean)", calm < 0.05, calm),
         Claim(
             "ours: mirror is fair at every moment (least instantaneous Jain)",
-            min(mean(x, MIRROR, INSTANT) for x in places) > 0.99,
-            min(mean(x, MIRROR, INSTANT) for x in places),
+            min(mean(x, MIRROR, INSTANT) for x in points) > 0.99,
+            min(mean(x, MIRROR, INSTANT) for x in points),
         ),
         Claim("ours: mirror's least SIC, of the optimum's (least)", near > 0.98, near),
     )

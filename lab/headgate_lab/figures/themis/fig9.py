@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from headgate_lab.figures.figure import Axis, Claim, Samples
 from headgate_lab.figures.sweep import Caption, Sweep
-from headgate_lab.figures.themis.points import Place, PlaceRun, over_places
+from headgate_lab.figures.themis.points import Point, PointRun, over_points
 from headgate_lab.figures.themis.policies import (
     BALANCE,
     INSTANT,
@@ -32,25 +32,25 @@ _CAPTION = Caption(
 )
 
 
-def sweep(runs: int | None, quick: bool) -> Sweep[PlaceRun]:
+def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
     """The same federation at every interval."""
-    places = [
-        Place(
+    points = [
+        Point(
             1000.0 * interval,
             Deployment(6, None, 200, (1, 2, 3), capacity=0.2, timing=Timing(interval_s=interval)),
             *((30.0, 15.0) if quick else (90.0, 30.0)),
         )
         for interval in (_FEW if quick else _INTERVALS)
     ]
-    return over_places(_CAPTION, places, (runs, quick, 1, 3), _claims)
+    return over_points(_CAPTION, points, (runs, quick, 1, 3), _claims)
 
 
 def _claims(samples: Samples) -> tuple[Claim, ...]:
-    places = [row.x for row in samples.rows() if row.policy == BALANCE]
-    fair = [samples.mean(x, BALANCE, JAIN) for x in places]
-    means = [samples.mean(x, BALANCE, MEAN) for x in places]
-    instant = [samples.mean(x, BALANCE, INSTANT) for x in places]
-    ours = [samples.mean(x, MIRROR, INSTANT) for x in places]
+    points = [row.x for row in samples.rows() if row.policy == BALANCE]
+    fair = [samples.mean(x, BALANCE, JAIN) for x in points]
+    means = [samples.mean(x, BALANCE, MEAN) for x in points]
+    instant = [samples.mean(x, BALANCE, INSTANT) for x in points]
+    ours = [samples.mean(x, MIRROR, INSTANT) for x in points]
     return (
         Claim("fair at any interval (least Jain)", min(fair) > 0.97, min(fair)),
         Claim(

@@ -1,8 +1,8 @@
-"""Federations at places along an axis: every shedder on the same layouts, and the optimum beside them.
+"""Federations at points along an axis: every shedder on the same layouts, and the optimum beside them.
 
 A run draws its own layout from its seed. The first seconds are not counted: source time windows fill and
 pipelines too. What the paper does not state (capacities, the skew of its Zipf placement) is said by each
-figure; a suffix of the policies' names tells settings of one place apart.
+figure; a suffix of the policies' names tells settings of one point apart.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from headgate_lab.sim.themis.federation import run
 from headgate_lab.sim.themis.optimum import optimum
 from headgate_lab.sim.themis.shedders import Shedding
 
-__all__ = ["Place", "PlaceRun", "over_places", "run_place"]
+__all__ = ["Point", "PointRun", "over_points", "run_point"]
 
 
 @dataclass(frozen=True)
-class Place:
-    """One place on the x axis: a federation and who is compared."""
+class Point:
+    """One point on the x axis: a federation and who is compared."""
 
     x: float | str
     deployment: Deployment
@@ -49,39 +49,39 @@ class Place:
 
 
 @dataclass(frozen=True)
-class PlaceRun:
-    """One run at one place: an item of the work."""
+class PointRun:
+    """One run at one point: an item of the work."""
 
-    place: Place
+    point: Point
     seed: int
 
 
-def over_places(
+def over_points(
     caption: Caption,
-    places: Iterable[Place],
+    points: Iterable[Point],
     count: tuple[int | None, bool, int, int],
     claims: Callable[[Samples], tuple[Claim, ...]],
-) -> Sweep[PlaceRun]:
-    """Place after place, each with all its runs; `count` is what `how_many` takes."""
+) -> Sweep[PointRun]:
+    """Point after point, each with all its runs; `count` is what `how_many` takes."""
     runs = how_many(*count)
-    items = [PlaceRun(place, seed) for place in places for seed in range(runs)]
-    return Sweep(caption, runs, items, run_place, claims)
+    items = [PointRun(point, seed) for point in points for seed in range(runs)]
+    return Sweep(caption, runs, items, run_point, claims)
 
 
-def run_place(item: PlaceRun) -> list[Sample]:
+def run_point(item: PointRun) -> list[Sample]:
     """Every shedder on the layout of one run."""
-    place, found = item.place, list[Sample]()
+    point, found = item.point, list[Sample]()
 
     def add(policy: str, all_: Mapping[str, float]) -> None:
-        told = {name: all_[name] for name in place.told if name in all_}
-        found.append((place.x, policy + place.suffix, told))
+        told = {name: all_[name] for name in point.told if name in all_}
+        found.append((point.x, policy + point.suffix, told))
 
-    layout = draw(place.deployment, item.seed)
-    best = optimum(layout) if place.bounded else None
+    layout = draw(point.deployment, item.seed)
+    best = optimum(layout) if point.bounded else None
     # Drawn first, so that a shedder that reaches it is seen.
     if best is not None:
         add(OPTIMUM, bound_metrics(best))
-    for shedder in place.shedders:
-        result = run(layout, shedder, place.seconds, item.seed)
-        add(shedder.name, metrics(result, place.warm_s, best))
+    for shedder in point.shedders:
+        result = run(layout, shedder, point.seconds, item.seed)
+        add(shedder.name, metrics(result, point.warm_s, best))
     return found

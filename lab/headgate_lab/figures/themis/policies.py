@@ -89,5 +89,5 @@ def _rounded(values: Mapping[str, float]) -> dict[str, float]:
 
 
 def gain(samples: Samples, x: float | str, metric: str = JAIN, policy: str = BALANCE) -> float:
-    """By how much a policy is above random shedding at a place."""
+    """By how much a policy is above random shedding at a point."""
     return samples.mean(x, policy, metric) / samples.mean(x, RANDOM, metric) - 1.0

@@ -72,11 +72,11 @@ class CentralRun:
 def sweep(runs: int | None, quick: bool) -> Sweep[CentralRun]:
     """The simple set-up, and the complex one at some capacities."""
     count = how_many(runs, quick, few=1, many=3)
-    places: dict[str, float | None] = {SIMPLE: None, IN_STEP: None}
-    places |= {f"complex, {capacity:g}": capacity for capacity in (_FEW if quick else _CAPACITIES)}
+    points: dict[str, float | None] = {SIMPLE: None, IN_STEP: None}
+    points |= {f"complex, {capacity:g}": capacity for capacity in (_FEW if quick else _CAPACITIES)}
     items = [
         CentralRun(x, capacity, 40.0 if quick else 300.0 if capacity is None else 120.0, seed)
-        for x, capacity in places.items()
+        for x, capacity in points.items()
         for seed in range(count)
     ]
     return Sweep(_CAPTION, count, items, run, _claims)

@@ -75,7 +75,7 @@ class CoordinatorClient:
         return self._who.name
 
     def exchange(self, queries: Mapping[str, QueryReport]) -> Reply:
-        """Report the queries that this site hosts a part of, and hear how they all fare."""
+        """Report the queries that this site hosts a part of; the reply says how they all fare."""
         for name in queries:
             check_name("query", name)
         with self._turn:
@@ -90,12 +90,12 @@ class CoordinatorClient:
             self._send("/v1/leave", leave_to_json(leave))
 
     def skip(self) -> None:
-        """Go on with numbers far above those so far: the coordinator has heard higher ones."""
+        """Number later reports far above those so far: the coordinator has seen higher ones."""
         with self._turn:
             self._who.skip()
 
     def close(self) -> None:
-        """Let go of the folder; sends nothing."""
+        """Release the folder for another process; nothing is sent."""
         self._who.close()
 
     def __repr__(self) -> str:

@@ -2,6 +2,13 @@
 
 The standard library gives each piece of an exchange the whole time: connecting, each address of a name,
 each line of the headers. Here every step has what the steps before it have left.
+
+Why no HTTP library: none of the usual ones has a deadline for a whole exchange. A server that sends a
+byte every 0.1 s and never ends a line holds urllib3 2.8 (``Timeout(total=0.3)``) and httpx 0.28
+(``timeout=0.3``) for as long as it likes, in the headers and in the body: both start their time limit
+anew with every byte. ``tests/sites/wire/test_client.py`` has that server. httpcore, below httpx, would
+take a socket layer with a deadline, but that is what most of this file is, and a site would need a
+package that Spark does not bring.
 """
 
 from __future__ import annotations
@@ -56,8 +63,8 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 class Deadline:
     """When an exchange is to be over; a socket's own time limit is for each piece of it.
 
-    A thread that ends the connection would do as well, but a site says goodbye while Python ends, and
-    then the newer ones start no thread.
+    A thread that closes the connection would do as well, but a site takes its leave while Python exits,
+    and from Python 3.12 on no thread can be started then.
     """
 
     def __init__(self, timeout_s: float) -> None:
@@ -65,7 +72,7 @@ class Deadline:
         self._until = time.monotonic() + timeout_s
 
     def left(self) -> float:
-        """Seconds; `TimeoutError` where there are none."""
+        """Seconds that are left; `TimeoutError` if there are none."""
         left = self._until - time.monotonic()
         if left <= 0.0:
             raise TimeoutError("timed out")

@@ -65,7 +65,7 @@ class Incarnation:
         self._next += 2 * _BLOCK
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file, so that another process can have it."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None

@@ -128,7 +128,7 @@ class QueryReport:
             )
 
     def to_json(self) -> dict[str, Any]:
-        """As it goes over the wire."""
+        """The report as JSON for the wire."""
         return {
             "sources": list(self.sources),
             "of": None if self.of is None else list(self.of),
@@ -188,7 +188,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """A site goes, or some of its queries do (`queries`; None for all)."""
+    """A site leaves some of its queries (`queries`), or all of them and the federation (None)."""
 
     site: str
     incarnation: str
@@ -261,7 +261,7 @@ def read_report(body: bytes, max_queries: int = 4096) -> Report:
 
 
 def read_leave(body: bytes) -> Leave:
-    """A site's goodbye from the wire."""
+    """A site's leave from the wire."""
     value = _envelope(body, ("v", "site", "incarnation", "seq", "queries"), ())
     names = value.get("queries")
     if names is not None:
@@ -327,7 +327,7 @@ def _read_update(value: Any) -> QueryUpdate:
 
 
 def _envelope(body: bytes, fields: Sequence[str], required: Sequence[str]) -> dict[str, Any]:
-    """What reports and goodbyes have in common, checked."""
+    """Check and return what reports and leaves have in common."""
     try:
         value = _parsed(body)
     except (ValueError, RecursionError) as error:

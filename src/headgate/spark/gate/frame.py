@@ -50,7 +50,7 @@ from headgate.spark.groups.task import Known, Pinned
 from headgate.spark.groups.two_passes import TwoPasses
 from headgate.spark.loop.batch_tallies import Tally, running_batch
 from headgate.spark.loop.loop import ControlLoop
-from headgate.spark.sic.column import SIC, require_sic, worth
+from headgate.spark.sic.column import SIC, require_sic, row_sic
 from headgate.store.gate_call import UNKNOWN_CALL, GateCall, new_call
 from headgate.store.lease import this_process
 from headgate.store.settings_file import SettingsFile
@@ -369,7 +369,7 @@ class Gate:
         group = group_key(frame, shape.columns) if self.policy.counts_groups else None
         seen = shape.cells.seen() if shape.cells is not None else []
         if self.sic == "derived":
-            frame = frame.withColumn(SIC, worth())  # what is no worth counts as 0
+            frame = frame.withColumn(SIC, row_sic())  # what is no worth counts as 0
         brought = F.col(SIC) if self.sic == "derived" else None
         frame = frame.observe(inside, *before_gate(self.arrival, classes, group, brought), *seen)
         if shape.cells is not None:

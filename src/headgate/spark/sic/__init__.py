@@ -1,4 +1,4 @@
-"""`hg.sic`: what each row of a query is worth, carried through its operators (themis-2016, section 4).
+"""`hg.sic`: the source information of each row, carried through its operators (themis-2016, section 4).
 
 Rows behind a site's gate have a column `_sic`. A query that keeps it tells at its end which share of its
 sources reached the result. Maps and unions keep it as they are; for the rest:

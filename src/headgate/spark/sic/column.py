@@ -1,11 +1,11 @@
-"""The column `_sic`: what a row is worth, and Eq. 3 for the rows of a group (themis-2016, section 4).
+"""The column `_sic`: a row's source information, and Eq. 3 for groups (themis-2016, section 4).
 
 A gate of a site gives each row that it keeps 1 / (rows of its source in the STW * sources of the query)
-(Eq. 1). From there on a query carries the column itself: the outputs of a group share what its inputs
-were worth (Eq. 3), and what a query's results are worth together is its SIC (Eq. 4).
+(Eq. 1). From there on a query carries the column itself: the outputs of a group share the
+SIC of its inputs (Eq. 3), and the sum over a query's results is the query's SIC (Eq. 4).
 
-A worth is a finite number, 0 or more. Rows of other sites come over a link, and one NaN among them would
-be in every sum for a whole STW. So what is no worth (null, NaN, infinite, negative) counts as 0: such a
+A SIC is a finite number, 0 or more. Rows of other sites come over a link, and one NaN among them would
+be in every sum for a whole STW. So what is no SIC (null, NaN, infinite, negative) counts as 0: such a
 row makes its query look poorer, never richer.
 """
 
@@ -22,7 +22,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType
 
-__all__ = ["SIC", "require_sic", "shared", "total", "worth"]
+__all__ = ["SIC", "require_sic", "row_sic", "shared", "total"]
 
 #: The column that a site's gate adds: the source information content of a row.
 SIC = "_sic"
@@ -47,7 +47,7 @@ def require_sic(frame: Any, argument: str = "frame") -> None:
     if len(found) > 1:
         raise BadArgument(
             f"{argument}: the DataFrame has {len(found)} columns {SIC!r}, as a join of two gated "
-            "streams has; use hg.sic.join, or drop one and add up what both are worth"
+            "streams has; use hg.sic.join, or drop one and add both up"
         )
     if not isinstance(found[0].dataType, DoubleType):
         raise BadArgument(
@@ -56,23 +56,23 @@ def require_sic(frame: Any, argument: str = "frame") -> None:
         )
 
 
-def worth() -> Column:
-    """What a row is worth; 0 where `_sic` is no worth."""
+def row_sic() -> Column:
+    """The SIC of a row; 0 where `_sic` is null, NaN, infinite or negative."""
     sic = F.col(SIC)
     # In Spark NaN is above every number, infinity included.
     return F.when((sic >= 0.0) & (sic < F.lit(math.inf)), sic).otherwise(F.lit(0.0))
 
 
 def total() -> Column:
-    """An aggregate, called `_sic`: what the only output of a group is worth (Eq. 3)."""
+    """An aggregate, called `_sic`: the SIC of a group's only output (Eq. 3)."""
     return _sum().alias(SIC)
 
 
 def shared(outputs: int | Column) -> Column:
-    """An aggregate, called `_sic`: what each of a group's outputs is worth (Eq. 3).
+    """An aggregate, called `_sic`: the SIC of each of a group's outputs (Eq. 3).
 
     `outputs` is how many there are, as a number or as an aggregate of the same group; where that gives
-    0 or null, there is nobody to carry what the inputs were worth, and it is lost.
+    0 or null, there is no output to carry the SIC of the inputs, and it is lost.
     """
     if isinstance(outputs, Column):
         count = outputs.cast("double")
@@ -86,4 +86,4 @@ def shared(outputs: int | Column) -> Column:
 
 
 def _sum() -> Column:
-    return F.coalesce(F.sum(worth()), F.lit(0.0))
+    return F.coalesce(F.sum(row_sic()), F.lit(0.0))

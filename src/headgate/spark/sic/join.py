@@ -1,10 +1,10 @@
 """SIC through an inner equi-join within windows (themis-2016, Eq. 3).
 
 The join is one operator: of a window it takes both sides' rows and gives the pairs, and the pairs share
-what the rows were worth. So a row without a partner is not lost as long as its window has a pair at all
+the rows' SIC. So a row without a partner is not lost as long as its window has a pair at all
 (`alone="shared"`): it took part in finding them, and section 7 finds an SIC of 1 for TOP-5 without
 shedding, though that query joins and filters. With `alone="lost"` each key is an operator of its own,
-and a key that only one side has loses what its rows are worth.
+and a key that only one side has loses its rows' SIC.
 
 Both sides are put into one stream and grouped by window and key: one state and one shuffle, where
 Spark's join of two streams has a state and a shuffle a side. Results come when the watermark passes the
@@ -108,7 +108,7 @@ def _kind(side: DataFrame, names: Sequence[str]) -> StructType:
 
 
 def _pairs(found: DataFrame, groups: Sequence[str], keys: Sequence[str], alone: str) -> DataFrame:
-    """`groups`, an array of pairs, and what they are worth together."""
+    """`groups`, an array of pairs, and the sum of their SIC."""
     known = F.lit(True)
     for name in keys:
         known = known & quoted(name).isNotNull()

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from headgate.errors import BadArgument
 from headgate.spark.gate.identity import require_own_column
 from headgate.spark.gate.shape import quoted
-from headgate.spark.sic.column import SIC, require_sic, total, worth
+from headgate.spark.sic.column import SIC, require_sic, row_sic, total
 from headgate.spark.sic.windows import WINDOW
 
 # isort: split
@@ -44,7 +44,7 @@ def top(
 ) -> DataFrame:
     """The k rows of each group with the largest `by` (`least`: smallest), which share the group's SIC.
 
-    Rows without a value (null) are not ranked; what they are worth goes to those that are. Of equal
+    Rows without a value (null) are not ranked; their SIC goes to those that are. Of equal
     ones the larger (smaller) in its other columns goes first, in the columns' order, so the outcome does
     not depend on the order of arrival.
     """
@@ -83,7 +83,7 @@ def explode(frame: DataFrame, array: str, name: str | None = None) -> DataFrame:
     """A row for each element of an array column, which share the row's SIC; `name` is its new name.
 
     This is how a map with several outputs (flatMap) is written: an array of them, and this. A row whose
-    array is null or empty has no output, and what it is worth is lost.
+    array is null or empty has no output, and its SIC is lost.
     """
     require_sic(frame)
     kind = require_own_column(frame, array, "array")
@@ -93,14 +93,14 @@ def explode(frame: DataFrame, array: str, name: str | None = None) -> DataFrame:
     others = [column for column in frame.columns if column not in (array, SIC)]
     if name in (*others, SIC):
         raise BadArgument(f"name={name!r}: the DataFrame has such a column already; choose another")
-    each = (worth() / F.size(quoted(array))).alias(SIC)
+    each = (row_sic() / F.size(quoted(array))).alias(SIC)
     return frame.select(*map(quoted, others), F.explode(quoted(array)).alias(name), each)
 
 
 def distinct(frame: DataFrame, columns: str | Sequence[str]) -> DataFrame:
-    """One row for each value of the columns, worth as much as all of its copies.
+    """One row for each value of the columns, with the SIC of all of its copies.
 
-    Spark's own dropDuplicates keeps one copy and loses what the others were worth.
+    Spark's own dropDuplicates keeps one copy and loses the SIC of the others.
     """
     require_sic(frame)
     names = names_of(frame, columns, "columns")

@@ -12,7 +12,7 @@ from headgate.durations import Duration, seconds
 from headgate.errors import BadArgument
 from headgate.spark.gate.identity import require_timestamp
 from headgate.spark.gate.shape import quoted
-from headgate.spark.sic.column import SIC, require_sic, worth
+from headgate.spark.sic.column import SIC, require_sic, row_sic
 
 # isort: split
 from pyspark.sql import Column, DataFrame
@@ -38,7 +38,7 @@ def windows(frame: DataFrame, time: str, size: Duration, slide: Duration | None 
     """Each row once for every window that it is in: the column `window`, and its part of `_sic`.
 
     Then ``groupBy("window", ...).agg(..., hg.sic.total())``. On a stream the watermark goes first. With
-    a slide above the size the rows between two windows are dropped, and what they are worth is lost;
+    a slide above the size the rows between two windows are dropped, and their SIC is lost;
     Spark knows no such windows, so `window.end` is then the start of the next one.
     """
     require_sic(frame)
@@ -46,7 +46,7 @@ def windows(frame: DataFrame, time: str, size: Duration, slide: Duration | None 
     if WINDOW in frame.columns:
         raise BadArgument(f"the DataFrame has a column {WINDOW!r} already: rename or drop it")
     size_us, slide_us = _durations(size, slide)
-    at, each = F.col(time), worth()
+    at, each = F.col(time), row_sic()
     if slide_us > size_us:
         frame = frame.where(F.pmod(F.unix_micros(at), F.lit(slide_us)) < F.lit(size_us))
         size_us = slide_us

@@ -23,7 +23,7 @@ def whole(name: str, value: object) -> None:
 
 
 def check_token(coordinator: str | None, token: str | None) -> None:
-    """Refuse a token that can be of no use."""
+    """Refuse a token where there is no coordinator to give it to."""
     if token is not None and coordinator is None:
         raise BadArgument("token= is for a coordinator: give coordinator= too, or leave the token out")
     if token is not None and (not isinstance(token, str) or not token.strip()):

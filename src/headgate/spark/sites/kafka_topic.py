@@ -22,7 +22,7 @@ _WAIT_MS = "10000"
 
 
 def ensure_topic(spark: SparkSession, servers: str, topic: str, options: Mapping[str, Any]) -> None:
-    """Make the topic with the broker's own defaults, if nobody has; over Connect it must be there."""
+    """Create the topic with the broker's defaults if it is missing; over Connect it must exist."""
     if is_connect(spark):
         return
     jvm: Any = spark.sparkContext._jvm

@@ -1,12 +1,12 @@
-"""Links between fragments: a topic, or a folder of files, that carries rows and what they are worth.
+"""Links between fragments: a topic, or a folder of files, that carries rows and their SIC.
 
 The fragments of a query run at different sites, each its own Spark application. What one makes the next
 reads: as JSON, with the columns of the fragment's result, ``_sic`` among them. Kafka where there is a
 broker; a shared folder does where there is none. Files give each row once. Spark's Kafka sink may send
-the rows of a batch again that runs again; what they are worth is then counted twice in their window.
+the rows of a batch again that runs again; their SIC is then counted twice in their window.
 
 The schema is given on the reading side, as nobody may have written yet; what does not fit it is null,
-and a row whose ``_sic`` is none counts as worth nothing (`headgate.spark.sic.column`).
+and a row whose ``_sic`` is null counts as SIC 0 (`headgate.spark.sic.column`).
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ def _checked(schema: str) -> str:
         ) from error
     if not isinstance(parsed, StructType) or SIC not in parsed.names:
         raise BadArgument(
-            f"schema={schema!r} has no {SIC}: a link carries what rows are worth; add '{SIC} double'"
+            f"schema={schema!r} has no {SIC}: a link carries the SIC of its rows; add '{SIC} double'"
         )
     return schema
 
 
 def _as_text(frame: DataFrame, schema: str) -> DataFrame:
-    """As JSON, if the columns are the link's: what does not fit would be null at the other end."""
+    """The rows as JSON, if the columns are the link's: others would be null at the other end."""
     if not frame.isStreaming:
         raise WrongKindOfFrame("a link is for streams, and this DataFrame is a batch")
     require_sic(frame)
@@ -80,7 +80,7 @@ def _types(schema: DataType) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class FileLink:
-    """A folder that both sites can reach."""
+    """A link over a folder that both sites can read and write."""
 
     path: str | os.PathLike[str]
     schema: str
@@ -108,14 +108,14 @@ class FileLink:
         return writer.option("path", str(self._folder()))
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """The rows that came, as a stream."""
+        """A stream of the rows that the other end wrote."""
         lines = spark.readStream.format("text").load(str(self._folder()))
         return lines.select(F.from_json("value", self.schema, _TIMESTAMPS).alias("row")).select("row.*")
 
 
 @dataclass(frozen=True)
 class KafkaLink:
-    """A topic. `options` go to Spark's reader and writer alike: ``kafka.security.protocol``, say."""
+    """A link over a topic. `options` go to Spark's reader and writer: ``kafka.security.protocol``."""
 
     servers: str
     topic: str

@@ -1,8 +1,7 @@
-"""The SIC of a query's results: measured where they come out, told to the query's site (Eq. 4)."""
+"""The SIC of a query's results: measured where they come out, and handed to the site (Eq. 4)."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,11 +14,11 @@ from pyspark.sql import functions as F
 from headgate.run.report import Report
 from headgate.run.run import Run
 from headgate.run.spec import Spec
-from headgate.sites.allocator import SiteAllocator
+from headgate.sites.shared import SharedSite
 from headgate.spark.gate.meter import by_name, finite, sample_of
 from headgate.spark.loop.kinds import kind_of_report
 from headgate.spark.loop.numbered_metrics import metric_named, metrics_of
-from headgate.spark.sic.column import worth
+from headgate.spark.sic.column import row_sic
 from headgate.store.gate_call import GateCall
 
 __all__ = ["ResultReport", "ResultSpec", "metered", "result_reports_in"]
@@ -32,7 +31,7 @@ def metered(frame: DataFrame, query: str, spec: int) -> DataFrame:
 
     The call has no number: no worker could refuse a second one in the same stream, but Spark does.
     """
-    return frame.observe(metric_named(query, "result", GateCall(spec=spec)), *_behind_result(worth()))
+    return frame.observe(metric_named(query, "result", GateCall(spec=spec)), *_behind_result(row_sic()))
 
 
 def _behind_result(sic: Column) -> list[Column]:
@@ -62,29 +61,28 @@ class ResultSpec(Spec):
     """A meter of results; it steers nothing, so it has no plan and no heartbeat."""
 
     of: str
-    shares: SiteAllocator = field(compare=False, repr=False)
-    lock: threading.RLock = field(compare=False, repr=False)
+    site: SharedSite = field(compare=False, repr=False)
     clock: Callable[[], float] = field(default=time.monotonic, compare=False, repr=False)
     steers: bool = field(default=False, kw_only=True)
     measures_work: bool = field(default=True, kw_only=True)
 
     @classmethod
-    def named(cls, of: str, control: Path, shares: SiteAllocator, lock: threading.RLock) -> ResultSpec:
+    def named(cls, of: str, control: Path, site: SharedSite) -> ResultSpec:
         """The meter of a query's results; one in a session."""
-        return cls(f"{of}{_SUFFIX}", control, of, shares, lock)
+        return cls(f"{of}{_SUFFIX}", control, of, site)
 
     def open(self, query: str) -> ResultRun:
-        """At work in a stream."""
+        """The meter's run in one stream."""
         return ResultRun(self, query)
 
 
 class ResultRun(Run[ResultSpec, ResultReport]):
-    """The meter in one stream; its books are the site's."""
+    """The meter in one stream; the site keeps what it measures."""
 
     def take_up(self, report: ResultReport) -> None:
-        """A batch of results is over."""
-        with self.spec.lock:
-            self.spec.shares.results(self.spec.of, report.sample, self.spec.clock())
+        """Hand the SIC of a batch of results to the site."""
+        with self.spec.site as allocator:
+            allocator.state.results(self.spec.of, report.sample, self.spec.clock())
 
     def pass_over(self, batch: int) -> None:
-        """A batch without results says nothing."""
+        """Ignore a batch without results: it says nothing about SIC."""

@@ -6,7 +6,6 @@ import atexit
 import logging
 import math
 import os
-import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -20,9 +19,12 @@ from headgate.errors import BadArgument, WrongKindOfFrame
 from headgate.policies import Policy, Uniform, ValueClasses
 from headgate.settings import RETENTION_S, GateSettings
 from headgate.sites.agreed import Agreed
-from headgate.sites.allocator import SiteAllocator, SiteSettings
+from headgate.sites.allocator import SiteAllocator
 from headgate.sites.controller import SiteShare
-from headgate.sites.ticker import Exchange, Ticker
+from headgate.sites.exchange import Exchange
+from headgate.sites.settings import SiteSettings
+from headgate.sites.shared import SharedSite
+from headgate.sites.ticker import Ticker
 from headgate.sites.wire.client import CoordinatorClient
 from headgate.sites.wire.protocol import check_name
 from headgate.spark.session import (  # first: it says which extra is missing
@@ -110,41 +112,36 @@ class Site:
         self._spark = spark
         self._control = open_control_folder(control)
         self._folder = self._control / "sites" / name
-        self.settings = SiteSettings(
-            name=name,
-            cores=float(_cores(spark)) if cores is None else number("cores", cores, "above 0"),
-            stw_s=max(10.0, 10.0 * hold_s) if stw is None else seconds(stw, "stw"),
-            interval_s=1.0 if stw is None else min(1.0, seconds(stw, "stw")),
-            delay_s=1.5 * hold_s + 1.0 if delay is None else seconds(delay, "delay"),
-            hold_s=hold_s,
+        self.settings = SiteSettings.for_hold(
+            name,
+            float(_cores(spark)) if cores is None else number("cores", cores, "above 0"),
+            hold_s,
+            None if stw is None else seconds(stw, "stw"),
+            None if delay is None else seconds(delay, "delay"),
             headroom=headroom,
             rows_per_s=rows_per_s,
             shedding=shedding,
-            stale_s=max(10.0, 5.0 * hold_s),
             seed=seed,
         )
-        self._lock = threading.RLock()
-        self._shares = SiteAllocator(self.settings)
+        self._shared = SharedSite(SiteAllocator(self.settings))
         claim = self._claim()
         exchanges = []
         try:
             if coordinator is not None:
                 secret = os.environ.get("HEADGATE_TOKEN") if token is None else token
                 client = CoordinatorClient(coordinator, name, secret, folder=self._folder)
-                exchanges.append(Exchange(self._shares, self._lock, client, self.settings.interval_s))
+                exchanges.append(Exchange(self._shared, client, self.settings.interval_s))
         except Exception:
             claim.close()
             raise
         self._claimed = claim
-        self._ticker = Ticker(
-            self._shares, self._lock, self._folder, exchanges, at_work=partial(_at_work, spark)
-        )
+        self._ticker = Ticker(self._shared, self._folder, exchanges, at_work=partial(_at_work, spark))
         self._open[(str(self._control), name)] = self
         self._ticker.start()
         atexit.register(self._at_exit, weakref.ref(self))
 
     def _claim(self) -> IO[str]:
-        """The name, for this process alone: two would write one status file."""
+        """Take the site's name for this process alone: two processes would write one status file."""
         other = self._open.get((str(self._control), self.name))
         if other is not None and not other.stopped:
             raise BadArgument(
@@ -181,8 +178,8 @@ class Site:
             raise BadArgument(f"priority={priority!r}: a whole number; 0 is usual")
         if weight is not None:
             weight = number("weight", weight, "above 0; 1 is usual")
-        with self._lock:
-            self._shares.declare(name, weight=weight, priority=priority, of=of)
+        with self._shared as allocator:
+            allocator.state.declare(name, weight=weight, priority=priority, of=of)
 
     def gate(
         self,
@@ -205,15 +202,15 @@ class Site:
         """A gate for ``DataFrame.transform``, which keeps this query's fair share.
 
         query: the query that the rows are for; its fragments at other sites bear the same name.
-        source: which of the query's sources the rows come from. Rows get a column ``_sic``, what each is
-            worth. Without it the rows are *derived*: they come from another fragment and bring their
-            ``_sic`` along; they are shed only when nothing else is left to shed.
+        source: which of the query's sources the rows come from. Rows get a column ``_sic``, each row's
+            source information. Without it the rows are *derived*: they come from another fragment and
+            bring their ``_sic`` along; they are shed only when nothing else is left to shed.
         hold: the longest a batch of this stream may take; by default the site's.
         agreed: rows a second of this source that count. One that sends more earns no more by it, so
             the others do not pay. By default a quarter more than it usually sends; ``math.inf`` counts
             all, as published.
         start: keep rate of the very first batch. By default all, or what the others keep while the
-            site is overloaded. Its rows are worth 0: nobody knows yet how many come.
+            site is overloaded. Its rows have SIC 0: nobody knows yet how many come.
 
         The rest is as with ``hg.gate``: how much is the site's answer, which rows is the policy's.
         """
@@ -254,7 +251,7 @@ class Site:
             settings=settings,
             control=self._control,
             policy=policy or Uniform(),
-            controller=SiteShare(name, self._shares, self._lock, floor),
+            controller=SiteShare(name, self._shared, floor),
             arrival=None,
             identity=strings("identity", identity),
             start=1.0 if start is None else start,
@@ -273,28 +270,27 @@ class Site:
             self._require_open()
             build.check_sic(frame)
             self._require_free(name, query, source)
-            with self._lock:
-                is_new, knew = name not in self._shares.gates, query in self._shares.queries
-                self._shares.enter(
-                    name, query=query, source=source, hold_s=hold_s, agreed=agreed, start=start
-                )
-                opening = max(floor, self._shares.gates[name].rate)
+            with self._shared as allocator:
+                state = allocator.state
+                is_new, knew = name not in state.gates, query in state.queries
+                state.enter(name, query=query, source=source, hold_s=hold_s, agreed=agreed, start=start)
+                opening = max(floor, allocator.rate(name, time.monotonic()))
             try:
                 return replace(build, start=opening).apply(frame)
             except Exception:
                 if is_new:  # a source that never sends would count in |S| for good
-                    with self._lock:
-                        self._shares.withdraw(name)
+                    with self._shared as allocator:
+                        allocator.state.withdraw(name)
                         if not knew:
-                            self._shares.end(query)
+                            allocator.state.end(query)
                 raise
 
         return apply
 
     def _require_free(self, gate: str, query: str, source: str | None) -> None:
         """One gate, one source: of two under one name the first would be taken for the second."""
-        with self._lock:
-            known = self._shares.gates.get(gate)
+        with self._shared as allocator:
+            known = allocator.state.gates.get(gate)
         if known is None or (known.query, known.source) == (query, source):
             return
         ended = known.batches > 0 and known.stream not in {str(q.id) for q in self._spark.streams.active}
@@ -320,10 +316,9 @@ class Site:
                 raise WrongKindOfFrame(
                     f"the results of query {query!r} are a batch DataFrame: measure those of a stream"
                 )
-            with self._lock:
-                gates = self._shares.gates.values()
-                known = sorted({gate.query for gate in gates})
-                self._shares.will_measure(query)
+            with self._shared as allocator:
+                known = sorted({gate.query for gate in allocator.state.gates.values()})
+                allocator.state.will_measure(query)
             if query not in known:
                 others = ", ".join(known) or "no query yet"
                 log.warning(
@@ -331,18 +326,18 @@ class Site:
                     "are for %s): is the name right?", self.name, query, others,
                 )  # fmt: skip
             spec = ControlLoop.of(self._spark).register(
-                ResultSpec.named(query, self._control, self._shares, self._lock)
+                ResultSpec.named(query, self._control, self._shared)
             )
             return metered(frame, query, spec.number)
 
         return apply
 
     def leave(self, query: str) -> None:
-        """The query has ended here: nothing of it counts any more."""
+        """End a query at this site: its gates and its results no longer count."""
         check_name("query", query)
-        with self._lock:
-            known = self._shares.queries
-            self._shares.end(query)
+        with self._shared as allocator:
+            known = allocator.state.queries
+            allocator.state.end(query)
         if query not in known:
             log.warning("query %r is not at site %r, which has %s", query, self.name, ", ".join(known))
 
@@ -353,8 +348,8 @@ class Site:
     @property
     def sic(self) -> dict[str, float]:
         """The SIC of every query at this site, as far as it is known."""
-        with self._lock:
-            views = self._shares.views(time.monotonic())
+        with self._shared as allocator:
+            views = allocator.state.views(time.monotonic())
         return {query: view.sic for query, view in views.items() if not math.isnan(view.sic)}
 
     @property
@@ -365,7 +360,9 @@ class Site:
     stopped = False
 
     def __repr__(self) -> str:
-        state = "stopped" if self.stopped else f"{len(self._shares.queries)} queries"
+        with self._shared as allocator:
+            queries = len(allocator.state.queries)
+        state = "stopped" if self.stopped else f"{queries} queries"
         return f"Site({self.name!r}, control={str(self._control)!r}, {state})"
 
     def _require_open(self) -> None:
@@ -373,7 +370,7 @@ class Site:
             raise BadArgument(f"site {self.name!r} has been stopped: open it again with hg.Site(...)")
 
     def stop(self) -> None:
-        """The site ends; its gates keep their last plans. Stop the streams first."""
+        """End the site; its gates keep their last plans. Stop the streams first."""
         if not self.stopped:
             self.stopped = True
             self._open.pop((str(self._control), self.name), None)

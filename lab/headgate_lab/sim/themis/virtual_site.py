@@ -7,15 +7,21 @@ holds from the start of a batch, and the site sees which streams are at work.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from headgate.control import Controller
 from headgate.core.load import LoadSample
-from headgate.sites.allocator import SiteAllocator, SiteSettings
+from headgate.sites.allocator import SiteAllocator
 from headgate.sites.controller import SiteShare
+from headgate.sites.settings import SiteSettings
+from headgate.sites.shared import SharedSite
 
+__all__ = ["Stream", "VirtualSite", "mixed"]
+
+#: Seconds of virtual time in one step.
 STEP = 0.05
 
 
@@ -29,19 +35,34 @@ class Stream:
     fixed_task_s: float = 0.05
     fixed_wall_s: float = 0.2
     per_row_s: float = 1e-4
+    #: What a row costs at a time, as a factor of `per_row_s`.
+    price: Callable[[float], float] = lambda at: 1.0
+    #: How far batches' costs vary: rows and the fixed price are multiplied by a draw each, from
+    #: 1 - noise to 1 + noise.
+    noise: float = 0.0
+    #: The same of what a batch costs besides its rows: neighbours on the same cores come and go.
+    fixed: Callable[[float], float] = lambda at: 1.0
+    #: How many times as much the first two batches cost besides their rows: compiling, starting workers.
+    cold: float = 1.0
+    #: The share of batches whose report lacks almost all of their task time.
+    lost_reports: float = 0.0
     weight: float = 1.0
     priority: int = 0
     hold_s: float | None = None
     agreed: float | None = None
-    #: What each row is worth that another fragment sent; None for a source's rows.
+    #: The SIC of each row that another fragment sent; None for a source's rows.
     brings: float | None = None
+    #: The share of the accepted SIC that reaches the result, five seconds later; None: not measured.
+    reaches: float | None = None
     start: float | None = None
     #: The most cores that a batch can use.
     parallel: float = float("inf")
     gate: str = ""
     controller: Controller | None = None
     keep: float = 1.0
+    #: The SIC of a row as the latest plan has it, and as the plan of the running batch had it.
     sic: float = 0.0
+    batch_sic: float = 0.0
     waiting: float = 0.0
     batch: int = -1
     due: bool = False
@@ -50,32 +71,39 @@ class Stream:
     kept: float = 0.0
     left_wall: float = 0.0
     left_task: float = 0.0
-    worth: float = 0.0
+    work: float = 0.0
     durations: list[tuple[float, float]] = field(default_factory=list)
     #: When a batch ended, rows that arrived, rows kept.
     history: list[tuple[float, float, float]] = field(default_factory=list)
+    #: Results that are on their way: when they come out, and their SIC.
+    results: list[tuple[float, float]] = field(default_factory=list)
 
 
 class VirtualSite:
     """Runs streams by processor sharing, in steps of a twentieth of a second."""
 
-    def __init__(self, streams: list[Stream], cores: float = 2.0, **settings: object) -> None:
+    def __init__(
+        self, streams: list[Stream], cores: float = 2.0, *, noise_seed: int = 0, **settings: Any
+    ) -> None:
         self.now = 0.0
         #: How far the wall clock, which batches are reported in, is ahead of the other one.
         self.wall_jump = 0.0
         self.cores = cores
-        self.lock = threading.RLock()
-        values = {"stw_s": 10.0, "hold_s": 1.0, "delay_s": 2.0} | settings
-        self.shares = SiteAllocator(SiteSettings(name="s", cores=cores, **values))  # type: ignore[arg-type]
+        values: Mapping[str, Any] = {"stw_s": 10.0, "hold_s": 1.0, "delay_s": 2.0} | settings
+        self.allocator = SiteAllocator(SiteSettings(name="s", cores=cores, **values))
+        self._shared = SharedSite(self.allocator)
+        self._random = random.Random(noise_seed)
         self.streams: list[Stream] = []
         self.sics: list[tuple[float, dict[str, float]]] = []
         for stream in streams:
             self.join(stream)
 
     def join(self, stream: Stream) -> Stream:
+        """Add a stream now; its gate has its query's name and a number if it has none."""
+        state = self.allocator.state
         stream.gate = stream.gate or f"{stream.query}-{len(self.streams)}"
-        self.shares.declare(stream.query, weight=stream.weight, priority=stream.priority)
-        self.shares.enter(
+        state.declare(stream.query, weight=stream.weight, priority=stream.priority)
+        state.enter(
             stream.gate,
             query=stream.query,
             source=stream.gate if stream.brings is None else None,
@@ -83,14 +111,15 @@ class VirtualSite:
             agreed=stream.agreed,
             start=stream.start,
         )
-        stream.controller = SiteShare(
-            stream.gate, self.shares, self.lock, clock=lambda: self.now
-        ).build()
+        if stream.reaches is not None:
+            state.will_measure(stream.query)
+        stream.controller = SiteShare(stream.gate, self._shared, clock=lambda: self.now).build()
         stream.keep = stream.controller.opening(self.now).keep
         self.streams.append(stream)
         return stream
 
     def run(self, seconds: float) -> None:
+        """Let so much time pass."""
         for _ in range(round(seconds / STEP)):
             self._step()
 
@@ -117,9 +146,10 @@ class VirtualSite:
                 self._end(stream)
 
     def _tick(self) -> None:
-        self.shares.at_work([s.gate for s in self.streams if s.started is not None], self.now)
-        self.shares.decide(self.now)
-        self.sics.append((self.now, {q: v.sic for q, v in self.shares.views(self.now).items()}))
+        state = self.allocator.state
+        state.at_work([s.gate for s in self.streams if s.started is not None], self.now)
+        self.allocator.decide(self.now)
+        self.sics.append((self.now, {q: v.sic for q, v in state.views(self.now).items()}))
         for stream in self.streams:
             assert stream.controller is not None
             revised = stream.controller.revised() if stream.history else None
@@ -132,14 +162,24 @@ class VirtualSite:
         stream.started = self.now
         stream.arrived, stream.waiting = stream.waiting, 0.0
         stream.kept = stream.arrived * stream.keep
-        stream.worth = stream.sic if stream.brings is None else stream.brings
-        stream.left_wall = stream.fixed_wall_s
-        stream.left_task = stream.fixed_task_s + stream.per_row_s * stream.kept
+        stream.batch_sic = stream.sic if stream.brings is None else stream.brings
+        cold = stream.cold if stream.batch < 2 else 1.0
+        rows = stream.per_row_s * stream.price(self.now) * stream.kept * self._varied(stream)
+        stream.left_wall = stream.fixed_wall_s * cold
+        fixed = stream.fixed_task_s * stream.fixed(self.now) * self._varied(stream)
+        stream.work = fixed * cold + rows
+        stream.left_task = stream.work
+
+    def _varied(self, stream: Stream) -> float:
+        if stream.noise == 0.0:
+            return 1.0
+        return self._random.uniform(1.0 - stream.noise, 1.0 + stream.noise)
 
     def _end(self, stream: Stream) -> None:
         assert stream.started is not None
         assert stream.controller is not None
         duration = self.now - stream.started
+        lost = stream.lost_reports > 0.0 and self._random.random() < stream.lost_reports
         sample = LoadSample(
             batch_id=stream.batch,
             started_at=stream.started + self.wall_jump,
@@ -147,23 +187,44 @@ class VirtualSite:
             arrived=round(stream.arrived),
             kept=round(stream.kept),
             stream=stream.gate,
-            work_s=stream.fixed_task_s + stream.per_row_s * stream.kept,
+            work_s=stream.work * (0.02 if lost else 1.0),
             interval_s=stream.trigger_s,
-            sic_kept=stream.kept * stream.worth,
+            sic_kept=stream.kept * stream.batch_sic,
             sic_arrived=stream.arrived * (stream.brings or 0.0),
         )
         budget = stream.controller.decide(sample)
+        if stream.reaches is not None:
+            self._give_out(stream, stream.reaches, sample)
         stream.keep, stream.sic = budget.keep, budget.sic or 0.0
         stream.durations.append((self.now, duration))
         stream.history.append((self.now, stream.arrived, stream.kept))
         stream.started = None
 
+    def _give_out(self, stream: Stream, reaches: float, sample: LoadSample) -> None:
+        """Results of earlier batches come out with this one."""
+        stream.results.append((self.now + 5.0, reaches * sample.sic_kept))
+        due = [sic for at, sic in stream.results if at <= self.now]
+        stream.results = [(at, sic) for at, sic in stream.results if at > self.now]
+        out = LoadSample(
+            batch_id=sample.batch_id,
+            started_at=sample.started_at,
+            duration_s=sample.duration_s,
+            arrived=len(due),
+            kept=len(due),
+            stream=sample.stream,
+            interval_s=sample.interval_s,
+            sic_arrived=sum(due),
+        )
+        self.allocator.state.results(stream.query, out, self.now)
+
     def kept_share(self, stream: Stream, since: float, until: float = float("inf")) -> float:
+        """The share of the rows that were kept, of batches that ended in that time."""
         rows = [(a, k) for at, a, k in stream.history if since <= at < until]
         return sum(k for _, k in rows) / max(1e-9, sum(a for a, _ in rows))
 
     def inside(self, stream: Stream, since: float) -> float:
-        hold = stream.hold_s or self.shares.settings.hold_s
+        """The share of batches that ended within their target."""
+        hold = stream.hold_s or self.allocator.settings.hold_s
         taken = [d for at, d in stream.durations if at >= since]
         return sum(d <= hold + 1e-9 for d in taken) / max(1, len(taken))
 
