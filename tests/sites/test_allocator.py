@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from headgate.core.load import LoadSample
+from headgate.core.load import LoadSample, SicFlow
 from headgate.sites.allocator import SiteAllocator
 from headgate.sites.settings import SiteSettings
 from headgate_lab.sim.themis.virtual_site import Stream, VirtualSite, mixed
@@ -321,7 +321,7 @@ class TestDerivedRows:
                 allocator.on_batch(
                     name,
                     LoadSample(batch, now, work / 2, arrived, kept[name], stream="one", work_s=work,
-                               interval_s=1.0, sic_arrived=5e-3 if name == "derived" else 0.0),
+                               interval_s=1.0, sic=SicFlow(5e-3 if name == "derived" else 0.0)),
                     now,
                 )  # fmt: skip
             allocator.decide(now)

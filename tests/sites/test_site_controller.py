@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headgate.control import Controller
-from headgate.core.load import LoadSample
+from headgate.core.load import LoadSample, SicFlow
 from headgate.sites.allocator import SiteAllocator
 from headgate.sites.controller import SiteShare, SiteShareController
 from headgate.sites.settings import SiteSettings
@@ -116,5 +116,5 @@ def test_derived_rows_bring_their_own_worth() -> None:
     allocator = SiteAllocator(SiteSettings("s", cores=2.0))
     allocator.state.enter("g", query="q", source=None)
     controller = SiteShare("g", SharedSite(allocator), clock=lambda: 1.0).build()
-    sample = LoadSample(0, 0.0, 0.5, 10, 10, stream="s", sic_arrived=0.1, sic_kept=0.1)
+    sample = LoadSample(0, 0.0, 0.5, 10, 10, stream="s", sic=SicFlow(0.1, 0.1))
     assert controller.decide(sample).sic is None

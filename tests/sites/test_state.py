@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headgate.core.load import LoadSample
+from headgate.core.load import LoadSample, SicFlow
 from headgate.errors import BadArgument
 from headgate.sites.accounts import CoordinatorUpdate
 from headgate.sites.allocator import SiteAllocator
@@ -73,7 +73,7 @@ def _allocator(**given_: object) -> SiteAllocator:
 def _sample(batch: int, **changed: object) -> LoadSample:
     values: dict[str, object] = {
         "started_at": float(batch), "duration_s": 0.5, "arrived": 1000, "kept": 1000, "stream": "one",
-        "work_s": 0.2, "interval_s": 1.0, "sic_kept": 0.1,
+        "work_s": 0.2, "interval_s": 1.0, "sic": SicFlow(kept=0.1),
     }  # fmt: skip
     return LoadSample(batch, **(values | changed))  # type: ignore[arg-type]
 
@@ -93,8 +93,7 @@ class TestHostileSamples:
                 kept=_ODD,
                 work_s=st.none() | _ODD,
                 interval_s=st.none() | _ODD.filter(lambda every: every != 1000.0),
-                sic_kept=_ODD,
-                sic_arrived=_ODD,
+                sic=st.builds(SicFlow, _ODD, _ODD),
             ),
             max_size=20,
         )
@@ -116,7 +115,7 @@ class TestHostileSamples:
         for batch in range(100, 160):
             now += 1.0
             allocator.on_batch("g", _sample(batch, started_at=1e6 + batch), now)
-            allocator.on_batch("d", _sample(batch, started_at=1e6 + batch, sic_arrived=0.1), now)
+            allocator.on_batch("d", _sample(batch, started_at=1e6 + batch, sic=SicFlow(0.1)), now)
             allocator.decide(now)
         assert allocator.state.gates["g"].sic == pytest.approx(1e-4, rel=0.01)
         assert allocator.rate("g", now) == 1.0
@@ -131,7 +130,9 @@ class TestHostileSamples:
     def test_empty_batches_shed_nothing_and_do_not_divide_by_zero(self) -> None:
         allocator = _allocator()
         for batch in range(30):
-            allocator.on_batch("g", _sample(batch, arrived=0, kept=0, sic_kept=0.0), float(batch))
+            allocator.on_batch(
+                "g", _sample(batch, arrived=0, kept=0, sic=SicFlow(kept=0.0)), float(batch)
+            )
             allocator.decide(float(batch))
         assert allocator.rate("g", 30.0) == 1.0
         assert allocator.state.gates["g"].sic == 0.0
@@ -160,11 +161,11 @@ class TestQueries:
         allocator = _allocator(stale_s=10.0)
         allocator.state.will_measure("q")
         for batch in range(12):
-            allocator.on_batch("g", _sample(batch, sic_kept=0.03), float(batch))
+            allocator.on_batch("g", _sample(batch, sic=SicFlow(kept=0.03)), float(batch))
         assert allocator.state.view("q", 11.0).told_by == "site"
         assert allocator.state.view("q", 11.0).sic == pytest.approx(0.3)
         for batch in range(12):
-            allocator.state.results("q", _sample(batch, sic_arrived=0.02), 11.0)
+            allocator.state.results("q", _sample(batch, sic=SicFlow(0.02)), 11.0)
         assert allocator.state.view("q", 11.0).told_by == "result"
         assert allocator.state.view("q", 11.0).sic == pytest.approx(0.2)
         allocator.state.apply_updates(
@@ -296,10 +297,10 @@ class TestQueries:
         for batch in range(8):
             allocator.on_batch("g", _sample(batch), float(batch))
             allocator.state.results(
-                "q", _sample(batch, arrived=0, kept=0, sic_arrived=0.0), float(batch)
+                "q", _sample(batch, arrived=0, kept=0, sic=SicFlow(0.0)), float(batch)
             )
             assert allocator.state.result_sic("q", float(batch)) is None
-        allocator.state.results("q", _sample(8, sic_arrived=0.8), 8.0)
+        allocator.state.results("q", _sample(8, sic=SicFlow(0.8)), 8.0)
         assert allocator.state.result_sic("q", 8.0) == pytest.approx(0.8 * 10 / 9)
 
     def test_results_in_two_streams_count_once(self, caplog: pytest.LogCaptureFixture) -> None:
@@ -309,7 +310,7 @@ class TestQueries:
             allocator.on_batch("g", _sample(batch), float(batch))
             for stream in ("one", "two"):
                 allocator.state.results(
-                    "q", _sample(batch, stream=stream, sic_arrived=0.05), float(batch)
+                    "q", _sample(batch, stream=stream, sic=SicFlow(0.05)), float(batch)
                 )
         assert allocator.state.result_sic("q", 40.0) == pytest.approx(0.5, rel=0.1), "of ten batches"
         assert sum("the result of query 'q' is in two streams" in r.message for r in caplog.records) == 1

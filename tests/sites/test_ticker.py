@@ -14,7 +14,7 @@ import pytest
 
 from headgate.coordinator.journal import Journal
 from headgate.coordinator.registry import Registry, RegistrySettings
-from headgate.core.load import LoadSample
+from headgate.core.load import LoadSample, SicFlow
 from headgate.errors import ControlFolderError, CoordinatorGone, CoordinatorRefused
 from headgate.sites.allocator import SiteAllocator
 from headgate.sites.exchange import Exchange
@@ -69,7 +69,7 @@ def _feed(allocator: SiteAllocator, until: float, sic: float, batches: int = 20)
     for batch in range(batches):
         at = until - (batches - 1 - batch)
         sample = LoadSample(batch, at, 0.3, 1000, 500, stream="one", interval_s=1.0, work_s=0.1,
-                            sic_kept=sic / 10.0, sic_arrived=sic / 10.0)  # fmt: skip
+                            sic=SicFlow(sic / 10.0, sic / 10.0))  # fmt: skip
         allocator.on_batch("g", sample, at)
         allocator.state.results("q", sample, at)
 

@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 from headgate.core.plan import Plan
 from headgate.core.row_budget import RowBudget
 
-__all__ = ["Budget", "LoadSample", "ReadLimit"]
+__all__ = ["Budget", "LoadSample", "ReadLimit", "SicFlow"]
+
+
+@dataclass(frozen=True)
+class SicFlow:
+    """Source information content (SIC) through one gate, or out of one query, in one batch."""
+
+    #: What derived rows brought along; rows of a source get theirs at the gate.
+    arrived: float = 0.0
+    kept: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -30,9 +39,8 @@ class LoadSample:
     met: Plan | None = None
     #: Task time of the whole batch over all cores; None where Spark does not say, or nobody asked.
     work_s: float | None = None
-    #: At a site: the SIC that arrived (of derived rows) and the SIC of the kept rows.
-    sic_arrived: float = 0.0
-    sic_kept: float = 0.0
+    #: At a site: the SIC that went through.
+    sic: SicFlow = SicFlow()
 
     @property
     def ended_at(self) -> float:

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 
 from headgate.control.arrivals import ArrivalForecast
-from headgate.core.load import LoadSample
+from headgate.core.load import LoadSample, SicFlow
 from headgate.sites.agreed import Agreed
 from headgate.sites.windowed_rate import WindowedRate
 
@@ -149,8 +149,7 @@ def cleaned(sample: LoadSample) -> LoadSample:
         kept=int(_amount(sample.kept)),
         work_s=work if work is not None and 0.0 <= work <= _LARGEST else None,
         interval_s=interval if interval is not None and _TICK_S <= interval <= _LARGEST else None,
-        sic_arrived=_amount(sample.sic_arrived),
-        sic_kept=_amount(sample.sic_kept),
+        sic=SicFlow(_amount(sample.sic.arrived), _amount(sample.sic.kept)),
     )
 
 

@@ -185,8 +185,8 @@ class SiteState:
         account.arrivals.add(sample)
         for rate, amount in (
             (account.offered, sample.arrived),
-            (account.accepted, sample.sic_kept),
-            (account.brought, sample.sic_arrived),
+            (account.accepted, sample.sic.kept),
+            (account.brought, sample.sic.arrived),
         ):
             rate.add(sample.started_at, amount, usual, now_s, before_s)
         account.batches += 1
@@ -227,7 +227,7 @@ class SiteState:
                 known.results.at_work(now_s)
 
     def results(self, query: str, sample: LoadSample, now_s: float) -> None:
-        """Add a batch of results of a query whose root is here; their SIC is `sample.sic_arrived`."""
+        """Add a batch of results of a query whose root is here; their SIC is `sample.sic.arrived`."""
         known = self.accounts.get(query)
         if known is None or known.results is None:
             return  # it has ended here
@@ -238,7 +238,7 @@ class SiteState:
         stream = self.streams.get(sample.stream)
         before = 0.0 if stream is None else stream.duration_s
         usual = sample.interval_s or self.settings.hold_s
-        known.results.add(sample.started_at, sample.sic_arrived, usual, now_s, before)
+        known.results.add(sample.started_at, sample.sic.arrived, usual, now_s, before)
 
     def measures_results(self, query: str) -> bool:
         """Whether this site is the query's root: results are measured here."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headgate.control import Controller
-from headgate.core.load import LoadSample
+from headgate.core.load import LoadSample, SicFlow
 from headgate.sites.allocator import SiteAllocator
 from headgate.sites.controller import SiteShare
 from headgate.sites.settings import SiteSettings
@@ -189,8 +189,7 @@ class VirtualSite:
             stream=stream.gate,
             work_s=stream.work * (0.02 if lost else 1.0),
             interval_s=stream.trigger_s,
-            sic_kept=stream.kept * stream.batch_sic,
-            sic_arrived=stream.arrived * (stream.brings or 0.0),
+            sic=SicFlow(stream.arrived * (stream.brings or 0.0), stream.kept * stream.batch_sic),
         )
         budget = stream.controller.decide(sample)
         if stream.reaches is not None:
@@ -202,7 +201,7 @@ class VirtualSite:
 
     def _give_out(self, stream: Stream, reaches: float, sample: LoadSample) -> None:
         """Results of earlier batches come out with this one."""
-        stream.results.append((self.now + 5.0, reaches * sample.sic_kept))
+        stream.results.append((self.now + 5.0, reaches * sample.sic.kept))
         due = [sic for at, sic in stream.results if at <= self.now]
         stream.results = [(at, sic) for at, sic in stream.results if at > self.now]
         out = LoadSample(
@@ -213,7 +212,7 @@ class VirtualSite:
             kept=len(due),
             stream=sample.stream,
             interval_s=sample.interval_s,
-            sic_arrived=sum(due),
+            sic=SicFlow(sum(due)),
         )
         self.allocator.state.results(stream.query, out, self.now)
 

@@ -14,7 +14,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from headgate.core.groups import Strata
-from headgate.core.load import LoadSample
+from headgate.core.load import LoadSample, SicFlow
 from headgate.core.witness import Witness
 from headgate.run.gate_report import BatchReport, Drawn
 from headgate.spark.backfill.offsets import rows_between
@@ -166,7 +166,7 @@ def _report(
 ) -> BatchReport:
     sample, parts, offsets = sample_of(progress, values, kept=int(behind["kept"]))
     if "sic" in behind:
-        sample = replace(sample, sic_arrived=finite(values, "sic"), sic_kept=finite(behind, "sic"))
+        sample = replace(sample, sic=SicFlow(finite(values, "sic"), finite(behind, "sic")))
     weight = behind.get("weight")
     return BatchReport(
         query=str(progress["id"]),

@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from headgate.core.load import SicFlow
 from headgate.run.report import Report
 from headgate.run.run import Run
 from headgate.run.spec import Spec
@@ -50,7 +51,7 @@ def result_reports_in(progress: Mapping[str, Any]) -> dict[str, ResultReport]:
     for metric, values in metrics_of(progress, "result"):
         seen = by_name(values)
         sample, _, _ = sample_of(progress, seen, kept=int(seen["arrived"]))
-        sample = replace(sample, sic_arrived=max(0.0, finite(seen, "sic")))
+        sample = replace(sample, sic=SicFlow(max(0.0, finite(seen, "sic"))))
         query, name = str(progress["id"]), f"{metric.name}{_SUFFIX}"
         found[name] = ResultReport(query=query, sample=sample, spec=metric.call.spec, metric=str(metric))
     return found
