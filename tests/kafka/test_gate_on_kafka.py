@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headgate as hg
+from headgate.core.row_budget import RowBudget
 from headgate.spark.loop.loop import ControlLoop
 from headgate.store.ledger.audit import audit
 from headgate.store.ledger.records import Ledger, Record, queries_of
 from headgate.testing.broker import Broker
 from headgate.testing.bursts import Bursts, produce
+from tests.spark.thinks_in_rows import ThinksInRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,6 +76,29 @@ def test_topic_to_topic_the_ledger_counts_what_both_topics_hold(
     read = hg.kafka_rows(kafka_spark, options, _parse, checkpoint=tmp_path / "checkpoint")
     shed = [row.id for row in hg.backfill(kafka_spark, "trips", control, read).collect()]
     assert sorted([*shed, *(row.id for row in kept)]) == list(range(6_000)), "each row once"
+
+
+def test_the_size_of_every_batch_is_known_before_it_runs(
+    kafka_spark: SparkSession, broker: Broker, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """From the very first batch on: ends minus starts, over all partitions."""
+    source, control = topic("in", 3), tmp_path / "control"
+    produce(broker.bootstrap, source, Bursts(base_rate=20_000, total=5_000, seed=4))
+    options = _options(broker, source, startingOffsets="earliest", maxOffsetsPerTrigger="2000")
+    rows = _parse(kafka_spark.readStream.format("kafka").options(**options).load())
+    fits = RowBudget(aim_s=1.0, per_kept_s=0.001, whole=1200)
+    gate = hg.gate(
+        "sized", hold="1 minute", identity="id", control=control, controller=ThinksInRows(fits)
+    )
+    writer = rows.transform(gate).writeStream.format("noop")
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    assert writer.trigger(availableNow=True).start().awaitTermination(180)
+    ControlLoop.of(kafka_spark).drain()
+    records = _records(control, "sized")
+    assert [r.size.expected_rows for r in records] == [r.arrived for r in records]
+    assert {r.size.size_known_by for r in records} == {"offsets"}
+    assert sum(r.arrived for r in records) == 5_000
+    assert [r.plan.default for r in records] == [pytest.approx(fits.keep(r.arrived)) for r in records]
 
 
 def test_a_partition_that_is_new_and_a_range_that_is_gone(

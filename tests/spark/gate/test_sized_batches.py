@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,34 +10,9 @@ import pytest
 from pyspark.sql import functions as F
 
 import headgate as hg
-from headgate.core.row_budget import RowBudget
 from headgate.spark.loop.loop import ControlLoop
 from tests.spark.conftest import records
-
-#: Batches of up to 1,500 rows run whole; of larger ones 1,000 rows are kept.
-FITS = RowBudget(aim_s=1.0, per_kept_s=0.001, whole=1500)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """A controller that thinks in rows; for a batch whose size nobody knows it says a tenth."""
-
-    fits: RowBudget = FITS
-
-    def build(self, snapshot: Mapping[str, Any] | None = None) -> hg.Controller:
-        budget = hg.Budget(0.1, "shedding", fits=self.fits)
-
-        class Running(hg.Controller):
-            def opening(self, now: float) -> hg.Budget:
-                return budget
-
-            def decide(self, sample: hg.LoadSample) -> hg.Budget:
-                return budget
-
-            def snapshot(self) -> dict[str, Any]:
-                return {"any": 1}
-
-        return Running()
+from tests.spark.thinks_in_rows import ThinksInRows
 
 
 def _rows(start: int, n: int) -> list[dict[str, Any]]:
@@ -47,7 +20,7 @@ def _rows(start: int, n: int) -> list[dict[str, Any]]:
 
 
 def _gate(control: Path, **more: Any) -> Any:
-    return hg.gate("sized", hold="1 minute", control=control, controller=Rows(), **more)
+    return hg.gate("sized", hold="1 minute", control=control, controller=ThinksInRows(), **more)
 
 
 def test_offsets_that_count_rows_are_known_from_the_first_batch(spark, control: Path, run_all) -> None:
