@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from headgate.core.row_budget import RowBudget
 
 __all__ = ["Budget", "Concept", "LoadSample", "ReadLimit"]
 
@@ -57,7 +59,7 @@ class ReadLimit:
 class Budget:
     """How much of the next batch fits: a controller's answer."""
 
-    #: Share of the next batch's rows to keep, in [0, 1].
+    #: Share of the next batch's rows to keep, in [0, 1], where its size cannot be known.
     keep: float
     #: One word for people: idle, shedding, releasing, floor, futile, fixed.
     state: str
@@ -67,6 +69,23 @@ class Budget:
     rows: float | None = None
     #: At a site: what each of the next batch's rows is worth (SIC).
     sic: float | None = None
+    #: How many rows fit of a batch whose size is known; None where `keep` is all that there is to say.
+    fits: RowBudget | None = None
+
+    def at(self, arrived: int) -> Budget:
+        """The budget for a batch of so many rows: what a plan is made from when it is pinned.
+
+        >>> fits = RowBudget(aim_s=1.0, per_kept_s=0.001, whole=1_200)
+        >>> Budget(0.5, "shedding", fits=fits).at(4_000).keep
+        0.25
+        """
+        if self.fits is None:
+            return self
+        keep = self.fits.keep(arrived)
+        state = self.state
+        if state in ("idle", "shedding", "releasing", "floor"):
+            state = "idle" if keep >= 1.0 else "floor" if keep <= self.fits.min_keep else "shedding"
+        return replace(self, keep=keep, rows=keep * arrived, state=state)
 
 
 @dataclass(frozen=True)
