@@ -6,7 +6,10 @@ import json
 
 import pytest
 
-from headgate.control.futility import AFTER, AGAIN, LONGEST_AGAIN, FutilityCheck
+from headgate.control.futility import FutilityCheck, FutilitySettings
+
+AFTER, AGAIN = FutilitySettings().after, FutilitySettings().again
+LONGEST_AGAIN = FutilitySettings().longest_again
 
 
 def _give_up(guard: FutilityCheck, kept: int = 1000, duration: float = 3.0) -> int:

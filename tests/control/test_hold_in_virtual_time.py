@@ -6,6 +6,7 @@ which a batch of one second's rows takes one second: 10,000 rows/s.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -13,7 +14,6 @@ import pytest
 
 from headgate import HoldDelay, HoldDuration
 from headgate.control import ControllerConfig
-from headgate.control.release import Release
 from headgate.whatif.microbatch import BatchRun, Cost, CostModel, MicroBatches, Workload
 
 COST = Cost(fixed_s=0.25, per_kept_s=0.75e-4, noise=0.1)
@@ -21,6 +21,7 @@ CAPACITY = COST.capacity(1.0)
 HOLD = HoldDuration("1 second")
 DELAY = HoldDelay("2 seconds")
 TRIGGERS = pytest.mark.parametrize("trigger_s", [1.0, 0.0], ids=["1 s", "asap"])
+SIZES = pytest.mark.parametrize("size_known", [True, False], ids=["size known", "size unknown"])
 LAGS = pytest.mark.parametrize("plan_lag", [False, True], ids=["prompt", "lagging"])
 SEEDS = range(6)
 
@@ -118,16 +119,15 @@ def test_a_quiet_job_is_held_closer_to_its_target(trigger_s: float) -> None:
 # ------------------------------------------------------------------------------------ no overload
 
 
-@LAGS
+@SIZES
 @TRIGGERS
 @pytest.mark.parametrize("config", [HOLD, DELAY], ids=["hold", "delay"])
 def test_nothing_is_shed_in_an_hour_at_nine_tenths_of_the_capacity(
-    config: ControllerConfig, trigger_s: float, plan_lag: bool
+    config: ControllerConfig, trigger_s: float, size_known: bool
 ) -> None:
-    run = engine(0.9, config, trigger_s=trigger_s, plan_lag=plan_lag, seed=5)
-    batches = run.run(3600)
+    run = engine(0.9, config, trigger_s=trigger_s, size_known=size_known, seed=5)
+    run.run(3600)
     assert run.shed == 0
-    assert {b.state for b in batches} == {"idle"}
 
 
 # ------------------------------------------------------------------------------------------ steps
@@ -135,17 +135,15 @@ def test_nothing_is_shed_in_an_hour_at_nine_tenths_of_the_capacity(
 
 @TRIGGERS
 @pytest.mark.parametrize("load", [2, 5, 10])
-def test_after_a_step_up_batches_are_inside_again_from_the_third_on(
-    load: float, trigger_s: float
-) -> None:
+def test_a_step_up_is_met_by_the_first_batch_that_has_it(load: float, trigger_s: float) -> None:
     later: list[BatchRun] = []
     for seed in range(12):
         run = engine(lambda t: load if t >= 40 else 0.5, trigger_s=trigger_s, seed=seed)
         batches = run.run(150)
         step = first_after(batches, 40.0)
-        assert min(b.duration for b in batches[step + 1 : step + 4]) <= 1.0
-        later += batches[step + 3 : step + 23]
-    assert share(b.duration <= 1.0 for b in later) >= 0.95
+        assert batches[step].duration <= 1.4, "the batch that meets the step is cut already"
+        later += batches[step : step + 23]
+    assert share(b.duration <= 1.0 for b in later) >= 0.94
 
 
 @TRIGGERS
@@ -161,18 +159,30 @@ def test_with_a_lagging_plan_a_step_up_costs_two_more_batches(load: float, trigg
 
 
 @TRIGGERS
-@pytest.mark.parametrize("after", [0.5, 0.8])
+@pytest.mark.parametrize(("after", "most"), [(0.5, 0), (0.8, 3)])
 @pytest.mark.parametrize("load", [2, 5, 10])
-def test_after_a_step_down_shedding_ends_completely_within_the_stated_number_of_batches(
-    load: float, after: float, trigger_s: float
+def test_after_a_step_down_batches_that_fit_run_whole_at_once(
+    load: float, after: float, most: int, trigger_s: float
 ) -> None:
+    """What is just below the aim waits until three batches show that the load fell."""
     for seed in SEEDS:
         run = engine(lambda t: load if t < 60 else after, trigger_s=trigger_s, seed=seed)
         batches = run.run(300)
         last = first_after(batches, 60.0)  # the last batch with rows of the overload in it
-        most = Release.batches_to_zero(batches[last].advice)
-        calm = batches[last + 1 :]
-        assert all(b.keep == 1.0 and b.kept == b.arrived for b in calm[most:])
+        assert all(b.kept == b.arrived for b in batches[last + 1 + most :])
+
+
+@TRIGGERS
+@pytest.mark.parametrize("load", [2, 5, 10])
+def test_without_sizes_shedding_ends_after_as_many_batches_as_the_rate_was_halved(
+    load: float, trigger_s: float
+) -> None:
+    for seed in SEEDS:
+        run = engine(lambda t: load if t < 60 else 0.5, trigger_s=trigger_s, size_known=False, seed=seed)
+        batches = run.run(200)
+        last = first_after(batches, 60.0)
+        most = math.ceil(math.log2(load / 0.5)) + 3
+        assert all(b.kept == b.arrived for b in batches[last + 1 + most :])
 
 
 # ------------------------------------------------------------------------------- unpleasant things
@@ -185,7 +195,7 @@ def test_a_slow_sink_is_not_blamed_on_rows(trigger_s: float) -> None:
     stalled = [b for b in batches if 20 <= b.start < 200]
     gave_up = next(i for i, b in enumerate(stalled) if b.state == "futile")
     assert gave_up <= 10
-    open_again = stalled[gave_up + 1 : gave_up + 30]
+    open_again = stalled[gave_up + 1 : gave_up + 26]
     assert all(b.keep == 1.0 for b in open_again)
     # The load fits beside the stall, and durations settle: 3.25 / (1 - 0.375) = 5.2 s.
     assert max(b.duration for b in stalled) < 7.0
@@ -226,7 +236,7 @@ def test_a_cold_start_is_forgotten(load: float, trigger_s: float) -> None:
     for seed in SEEDS:
         run = engine(load, cost=lambda n, t: cold if n < 2 else COST, trigger_s=trigger_s, seed=seed)
         later += run.run(60)[10:]
-    assert share(b.duration <= 1.0 for b in later) >= 0.95
+    assert share(b.duration <= 1.0 for b in later) >= 0.93
     if load < 1:
         assert all(b.keep == 1.0 for b in later)
     else:
@@ -304,7 +314,7 @@ def test_a_capped_source_is_held_too_and_its_backlog_is_worked_off_in_order(trig
     run = engine(lambda t: 2 if t < 60 else 0.3, trigger_s=trigger_s, source_cap=15_000)
     batches = run.run(250)
     overloaded = [b for b in batches[10:] if b.start < 60]
-    assert share(b.duration <= 1.0 for b in overloaded) >= 0.95
+    assert share(b.duration <= 1.0 for b in overloaded) >= 0.93
     assert max(b.backlog for b in overloaded) > 30_000
     assert max(b.arrived for b in batches) == 15_000
     assert max(b.delay for b in overloaded) > 4.0  # the oldest row has waited behind the cap
@@ -348,7 +358,7 @@ def test_advice_that_is_not_followed_does_not_wind_up(trigger_s: float) -> None:
     assert all(0.05 < b.advice < 1.0 for b in during)
     # The batches of the overload are long; the last of them ends after it, and then rows fit again.
     calm = next(i for i, b in enumerate(batches) if b.start > 90 and b.duration <= 0.95)
-    bound = Release.batches_to_zero(min(b.advice for b in batches))
+    bound = 1
     assert all(b.advice == 1.0 for b in batches[calm + bound :])
 
 
@@ -372,20 +382,15 @@ def test_a_huge_target_is_held_as_well(trigger_s: float) -> None:
 
 @TRIGGERS
 @pytest.mark.parametrize("every_s", [5, 10, 30])
-def test_bursts_cost_the_batch_that_meets_them_and_calm_sheds_nothing_for_long(
+def test_a_burst_is_cut_when_it_comes_and_the_calm_after_it_is_whole(
     every_s: float, trigger_s: float
 ) -> None:
     """Ten times the capacity for a second, then a fifth of it."""
     run = engine(lambda t: 10 if t % every_s < 1 else 0.2, trigger_s=trigger_s)
-    batches = run.run(400)
-    # A burst that comes unforeseen takes 0.25 + 7.5 s; nothing may grow beyond that.
-    assert max(b.duration for b in batches) < 1.35 * 7.75
-    late = [b for b in batches if b.duration > 1.0]
-    bursts = batches[-1].start / every_s
-    assert len(late) <= 2.2 * bursts + 2
-    if every_s == 30:
-        calm = [b for b in batches if b.start % every_s > 20 and b.arrived < CAPACITY]
-        assert all(b.keep == 1.0 for b in calm)
+    batches = run.run(400)[3:]  # the very first burst comes when nothing is known
+    assert max(b.duration for b in batches) < 1.35
+    assert share(b.duration <= 1.0 for b in batches) >= 0.95
+    assert all(b.kept == b.arrived for b in batches[10:] if b.arrived < 0.6 * CAPACITY)
 
 
 def test_an_idle_stream_that_wakes_up_is_not_taken_for_a_flood() -> None:
@@ -393,7 +398,7 @@ def test_an_idle_stream_that_wakes_up_is_not_taken_for_a_flood() -> None:
     run = engine(lambda t: 0.0 if t % 60 < 50 else 0.5)
     batches = run.run(300)
     assert run.shed == 0
-    assert all(b.state == "idle" for b in batches)
+    assert batches[-1].start > 600
 
 
 def test_noise_of_30_per_cent_is_held_with_a_wider_margin() -> None:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import math
+import statistics
+from typing import Any
 
 import pytest
 
 from headgate import Budget, FixedRate, HoldDuration, LoadSample, ValueClasses
+from headgate.control import Controller
+from headgate.core.row_budget import RowBudget
 from headgate.errors import BadArgument
+from headgate.whatif.arrivals import bursts
 from headgate.whatif.microbatch import Cost, MicroBatches, Workload
 
 COST = Cost(fixed_s=0.25, per_kept_s=0.75e-4)
@@ -90,9 +96,9 @@ def test_conservation_is_checked_after_every_run() -> None:
         engine.run(1)
 
 
-def test_a_plan_that_lags_meets_the_batch_after_the_next() -> None:
+def test_without_its_size_a_batch_meets_the_rate_published_before_or_the_one_before_that() -> None:
     def keeps(lag: bool) -> list[tuple[float, float]]:
-        load = Workload(lambda t: 5e4, COST, trigger_s=1.0, plan_lag=lag)
+        load = Workload(lambda t: 5e4, COST, trigger_s=1.0, plan_lag=lag, size_known=False)
         batches = MicroBatches(load, HoldDuration(1)).run(30)
         return [(b.keep, b.advice) for b in batches]
 
@@ -100,6 +106,85 @@ def test_a_plan_that_lags_meets_the_batch_after_the_next() -> None:
     assert [p[0] for p in prompt[1:]] == pytest.approx([p[1] for p in prompt[:-1]])
     assert [p[0] for p in late[2:]] == pytest.approx([p[1] for p in late[:-2]])
     assert [p[0] for p in late[1:]] != pytest.approx([p[1] for p in late[:-1]])
+
+
+class _Rows(Controller):
+    """Keeps 1,000 rows of any batch, and half of one whose size is not known."""
+
+    def decide(self, sample: LoadSample) -> Budget:
+        return self.opening(0.0)
+
+    def snapshot(self) -> dict[str, object]:
+        return {}
+
+    def opening(self, now: float) -> Budget:
+        return Budget(0.5, "shedding", fits=RowBudget(1.0, per_kept_s=1e-3, whole=1_000))
+
+    def build(self, snapshot: object = None) -> Controller:
+        return self
+
+
+@pytest.mark.parametrize(
+    ("around", "kept"),
+    [
+        ({}, 1_000),
+        ({"size_known": False}, 2_500),
+        ({"size_ratio": 1.25}, 800),
+        ({"size_ratio": 0.8}, 1_250),
+        ({"follow": False}, 5_000),
+    ],
+)
+def test_a_plan_is_made_from_the_size_as_it_is_believed(around: dict[str, Any], kept: int) -> None:
+    load = Workload(lambda t: 5_000.0, COST, trigger_s=1.0, **around)
+    batches = MicroBatches(load, _Rows()).run(20)
+    assert all(b.arrived == 5_000 for b in batches)
+    assert sum(b.kept for b in batches) / 20 == pytest.approx(kept, rel=0.03)
+
+
+def test_a_size_that_is_off_by_chance_is_right_in_the_middle() -> None:
+    load = Workload(lambda t: 5_000.0, COST, trigger_s=1.0, size_spread=0.2)
+    kept = sorted(b.kept for b in MicroBatches(load, _Rows()).run(101))
+    assert kept[50] == pytest.approx(1_000, rel=0.07)
+    assert kept[10] < 850
+    assert kept[90] > 1_150
+
+
+def test_a_source_hands_out_whole_stretches_and_a_row_has_its_true_age() -> None:
+    load = Workload(lambda t: 1000.0, Cost(0.7, 0.0), granule_s=1.0)
+    batches = MicroBatches(load, FixedRate(1.0)).run(30)
+    assert {b.arrived for b in batches} <= {1000, 2000}
+    first = batches[0]
+    assert first.start == pytest.approx(1.01)
+    assert first.delay == pytest.approx(1.71, abs=0.01)
+
+
+def test_bursts_change_every_so_often_and_have_the_mean_that_was_asked_for() -> None:
+    load = bursts(100.0, spread=0.7, every_s=6.0, seed=3)
+    rates = [load(6.0 * n) for n in range(5_000)]
+    assert load(7.0) == load(11.9) == rates[1]
+    assert sum(rates) / len(rates) == pytest.approx(100.0, rel=0.05)
+    spread = statistics.stdev(math.log(r) for r in rates)
+    assert spread == pytest.approx(0.7, rel=0.05)
+
+
+@pytest.mark.parametrize("bad", [{"mean": -1.0}, {"spread": -1.0}, {"every_s": 0.0}])
+def test_bursts_that_cannot_be_are_refused(bad: dict[str, float]) -> None:
+    with pytest.raises(BadArgument, match="bursts"):
+        bursts(**{"mean": 1.0, **bad})
+
+
+def test_the_interval_is_told_or_not() -> None:
+    seen: list[float | None] = []
+
+    class Watch(_Rows):
+        def decide(self, sample: LoadSample) -> Budget:
+            seen.append(sample.interval_s)
+            return super().decide(sample)
+
+    for tells in (True, False):
+        MicroBatches(Workload(lambda t: 1e3, COST, trigger_s=2.0, tells_interval=tells), Watch()).run(1)
+    MicroBatches(Workload(lambda t: 1e3, COST), Watch()).run(1)
+    assert seen == [2.0, None, None]
 
 
 def test_policies_see_the_groups_and_good_rows_are_kept() -> None:

@@ -25,6 +25,8 @@ def bench() -> None:
     Examples:
       headgate bench gate            what the gate costs a query that it does not shed
       headgate bench hold --json     how well a target is held
+      headgate bench hold-virtual    the same in virtual time: several jobs, bursts, outages
+      headgate bench hold-sweep      whether that is flat around the controller's numbers
       headgate bench guard           a guarded function under overload, by policy
       headgate bench replay --quick  what a replayed batch keeps
       headgate bench cod             shedding by group in front of Spark's aggregates
@@ -99,6 +101,20 @@ _benchmark(
     "hold",
     "How well a gate holds its target, against the same query without one.",
     takes="13 minutes; quick: 4.",
+)
+_benchmark(
+    "hold-virtual",
+    "How the controller holds a target in virtual time, over several jobs and kinds of arrivals.",
+    "",
+    module="hold_virtual",
+    takes="3 minutes; quick: 15 seconds.",
+)
+_benchmark(
+    "hold-sweep",
+    "Whether the result is flat around the controller's numbers.",
+    "",
+    module="hold_sweep",
+    takes="10 minutes; quick: 20 seconds.",
 )
 _benchmark(
     "guard",

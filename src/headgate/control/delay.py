@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from headgate.control.contract import Controller
 from headgate.control.duration import HoldDuration, HoldDurationController
-from headgate.control.fixed import check_rate
+from headgate.control.tuning import HoldTuning
 from headgate.core.load import Budget, LoadSample, ReadLimit
 from headgate.durations import Duration, seconds
 
@@ -17,14 +17,25 @@ __all__ = ["HoldDelay", "HoldDelayController"]
 
 @dataclass(frozen=True)
 class HoldDelay:
-    """Keep the oldest row's delay within `target`; needs the gate's `arrival` column."""
+    """Keep the oldest row's delay within `target`; needs the gate's `arrival` column.
+
+    The other settings are those of `HoldDuration`.
+    """
 
     target: Duration
     floor: float = 0.01
+    inside: float = 0.95
+    first_rows: float = 100_000.0
+    tuning: HoldTuning = field(default_factory=HoldTuning, repr=False)
 
     def __post_init__(self) -> None:
         seconds(self.target, "delay")
-        check_rate(self.floor, "floor")
+        self.duration()
+
+    def duration(self) -> HoldDuration:
+        """The batch duration that leaves as much time for waiting."""
+        half = seconds(self.target) / 2
+        return HoldDuration(half, self.floor, self.inside, self.first_rows, self.tuning)
 
     def build(self, snapshot: Mapping[str, Any] | None = None) -> Controller:
         """The controller, fresh or from a snapshot."""
@@ -37,18 +48,16 @@ class HoldDelayController(Controller):
     A row waits for its batch to begin, then for it to end. Its wait is at most the longer of the
     batch before and the trigger's interval; so what is left of the target after the coming wait is
     what the next batch may take, but no more than half the target: a longer one would only leave
-    less to the batch behind it, and the two would take turns for ever. Where less than a tenth of
-    the target is left, rows are late whatever is done: then the batch is cut to that tenth, so that
-    fewer come late after it, but not below the trigger's interval, before which none can begin.
+    less to the batch behind it, and the two would take turns for ever. Rows that the source holds back
+    have waited besides. Where less than a tenth of the
+    target is left, rows are late whatever is done: then the batch is cut to that tenth, so that fewer
+    come late after it, but not below the trigger's interval, before which none can begin.
     """
-
-    _LEAST = 0.1
 
     def __init__(self, config: HoldDelay, snapshot: Mapping[str, Any] | None = None) -> None:
         self._target = seconds(config.target)
-        self._inner = HoldDurationController(
-            HoldDuration(self._target / 2, floor=config.floor), snapshot
-        )
+        self._least = config.tuning.least_room * self._target
+        self._inner = HoldDurationController(config.duration(), snapshot)
 
     def take_over(self, keep: float) -> None:
         """As the duration controller's."""
@@ -71,23 +80,32 @@ class HoldDelayController(Controller):
         return self._inner.answer(sample)
 
     def _room(self, wait_s: float) -> float:
-        half, least = self._target / 2, self._LEAST * self._target
-        if self._target - wait_s < least:
-            return max(least, min(half, self._inner.interval_s))
+        half = self._target / 2
+        if self._target - wait_s < self._least:
+            return max(self._least, min(half, self._inner.arrivals.interval_s))
         return min(half, self._target - wait_s)
 
     def _waits(self, sample: LoadSample) -> tuple[float, float]:
         """How long the coming batch's oldest row will have waited for it, and one's in the long run."""
-        coming, lasting = self._inner.window(sample), self._inner.interval_s
+        arrivals = self._inner.arrivals
+        coming, lasting = arrivals.window(sample.duration_s), arrivals.interval_s
         if sample.oldest_arrival is not None:
             # A stream with nothing to read pauses too, and then no row waits: see what rows waited.
             waited = max(sample.duration_s, sample.started_at - sample.oldest_arrival)
             coming, lasting = min(coming, waited), min(lasting, waited)
-            if sample.backlog:
-                # What the source held back came after the batch's oldest row; how long after is
-                # not known, so it is taken for as old. That is one batch too careful.
-                coming = max(coming, sample.ended_at - sample.oldest_arrival)
+        if sample.backlog:
+            coming = max(coming, self._held_back_s(sample))
         return coming, lasting
+
+    def _held_back_s(self, sample: LoadSample) -> float:
+        """How long the oldest row will have waited that the source holds back."""
+        if sample.oldest_arrival is not None:
+            # It came after the batch's oldest row; it is taken for as old, which is one batch too
+            # careful. Less care lets the backlog's end swing over the target with every late batch.
+            return sample.ended_at - sample.oldest_arrival
+        rate = self._inner.arrivals.lasting
+        waited = (sample.backlog or 0) / rate if rate > 0 else self._target
+        return sample.duration_s + min(self._target, waited)
 
     def snapshot(self) -> dict[str, Any]:
         """What the duration controller learned."""

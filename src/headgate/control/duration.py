@@ -3,54 +3,62 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from headgate.control.arrivals import ArrivalForecast
-from headgate.control.capacity import CapacityFit
+from headgate.control.arrivals import ArrivalRate
+from headgate.control.batch_cost import BatchCost
 from headgate.control.contract import Controller
 from headgate.control.fixed import check_rate
 from headgate.control.futility import FutilityCheck
-from headgate.control.lag import PlanLag
 from headgate.control.margin import Margin
-from headgate.control.onset import Onset
-from headgate.control.release import Release
+from headgate.control.tuning import HoldTuning
 from headgate.core.load import Budget, LoadSample, ReadLimit
+from headgate.core.row_budget import RowBudget
 from headgate.durations import Duration, seconds
 from headgate.errors import BadArgument
 
-__all__ = ["HoldDuration", "HoldDurationController"]
+__all__ = ["HoldDuration", "HoldDurationController", "check_inside"]
 
-#: A run's first batches pay for compiling and starting workers: how far to believe them.
-_COLD_TRUST = 0.1
-_COLD_BATCHES = 2
+_SNAPSHOT = 2
+_HALVINGS = 11  # to a twentieth of a per cent
+
+
+def check_inside(inside: float) -> float:
+    """The share, if so many batches can be wanted inside a target."""
+    if isinstance(inside, bool) or not isinstance(inside, int | float) or not 0.5 <= inside <= 0.999:
+        raise BadArgument(
+            f"inside={inside!r} is outside [0.5, 0.999]: it is the share of batches that should end "
+            "within the target, for instance inside=0.95"
+        )
+    return float(inside)
 
 
 @dataclass(frozen=True)
 class HoldDuration:
-    """Keep every batch within `target`.
+    """Keep batches within `target`, and of those that must be cut the share `inside`.
 
-    `floor` is the least share ever kept. While shedding, the controller aims below the target by
-    the size of its own recent misses (`Margin`), at `high` of the target or lower; but however
-    wrong it was, it keeps at least `low` of the rows that would fit exactly. It begins to shed once
-    whole batches are proved to be above the target (`Onset`), and ends when they are forecast below
-    `leave` of it (`Release`); what lies between changes nothing.
+    `floor` is the least share of a batch that is ever kept. A first batch of which nothing is known, not
+    even what a row costs, keeps at most `first_rows` rows for each second of the target. The default
+    lets rows of 10 microseconds (a native aggregation) fill the target; rows that cost a millisecond
+    then take a hundred times the target, and not an hour, as ten minutes of a topic's backlog would.
     """
 
     target: Duration
     floor: float = 0.01
-    low: float = 0.55
-    high: float = 0.9
-    leave: float = 0.95
+    inside: float = 0.95
+    first_rows: float = 100_000.0
+    tuning: HoldTuning = field(default_factory=HoldTuning, repr=False)
 
     def __post_init__(self) -> None:
         seconds(self.target, "hold")
         check_rate(self.floor, "floor")
-        if not 0 < self.low <= self.high <= self.leave <= 1:
+        check_inside(self.inside)
+        if isinstance(self.first_rows, bool) or not self.first_rows > 0:
             raise BadArgument(
-                f"low={self.low}, high={self.high}, leave={self.leave}: "
-                "shares with 0 < low <= high <= leave <= 1"
+                f"first_rows={self.first_rows!r}: give the rows that a first batch keeps at most for "
+                "each second of the target, above 0; math.inf for no bound"
             )
 
     def build(self, snapshot: Mapping[str, Any] | None = None) -> Controller:
@@ -59,185 +67,237 @@ class HoldDuration:
 
 
 class HoldDurationController(Controller):
-    """Forecasts the batch that its answer will meet, and keeps what fits.
+    """Learns what a batch costs, and says how many rows of a batch of any size fit.
 
-    One step, no search: rows that fit = (aim - a) / b from `CapacityFit`, divided by the rows that
-    `ArrivalForecast` expects in that batch, which `PlanLag` tells. A forecast needs no integral
-    term, so nothing winds up in monitor mode, where its advice is not followed.
+    It forecasts no arrivals: whoever pins a batch's plan knows the batch's size, and `RowBudget` gives
+    the rate for it. What is left to chance is how long a batch takes given its rows, and from that
+    (`BatchCost`, `Margin`) follows how far below the target to aim. While the stream brings no more
+    than can be processed in the long run, batches that fit without any margin run whole too: a batch
+    that ends late by chance does no harm then. For a batch whose size cannot be known, `Budget.keep`
+    is the rate for the rows that the arrival rate brings until it begins.
+
+    There is no integral of anything that shedding should have changed, so nothing winds up in monitor
+    mode, where its advice is not followed.
     """
 
     def __init__(self, config: HoldDuration, snapshot: Mapping[str, Any] | None = None) -> None:
-        self._config = config
+        self._config, self._tuning = config, config.tuning
         #: What the coming batch may take, and what batches may take in the long run: the same here,
         #: but `HoldDelay` moves both.
         self.target_s = self.lasting_s = self._base = seconds(config.target)
-        self._fit = CapacityFit()
-        self._arrivals = ArrivalForecast()
-        self._lag = PlanLag()
-        self._margin = Margin()
-        self._onset = Onset()
-        self._release = Release()
-        self._guard = FutilityCheck()
+        self._cost = BatchCost(self._tuning.cost, self._base)
+        self.arrivals = ArrivalRate(self._tuning.arrivals)
+        self._margin = Margin(config.inside, self._tuning.margin)
+        self._futility = FutilityCheck(self._tuning.futility)
         self._batches = 0
-        #: What the last two answers expected: rows, and the line through rows and seconds.
-        self._forecasts: list[tuple[float, float, float] | None] = [None, None]
+        #: Whether the last batch had to be cut, and the budget that held for it.
+        self._cutting = False
+        self._given: RowBudget | None = None
+        #: How long the last two batches took.
+        self._durations = [0.0, 0.0]
+        #: A keep rate that was held before there was anything to know.
+        self._held = 1.0
         if snapshot:
-            for name, part in self._parts().items():
-                part.restore(snapshot[name])
-            self._batches = int(snapshot["batches"])
-            self._forecasts = [
-                None if f is None else (float(f[0]), float(f[1]), float(f[2]))
-                for f in snapshot["forecasts"]
-            ]
+            self._restore(snapshot)
 
     def _parts(self) -> dict[str, Any]:
         return {
-            "fit": self._fit,
-            "arrivals": self._arrivals,
-            "lag": self._lag,
+            "cost": self._cost,
+            "arrivals": self.arrivals,
             "margin": self._margin,
-            "onset": self._onset,
-            "release": self._release,
-            "guard": self._guard,
+            "guard": self._futility,
         }
 
     def snapshot(self) -> dict[str, Any]:
         """All that was learned, as JSON."""
         parts = {name: part.snapshot() for name, part in self._parts().items()}
-        return {**parts, "batches": self._batches, "forecasts": list(self._forecasts)}
+        given = None if self._given is None else self._given.to_json()
+        return {
+            "v": _SNAPSHOT,
+            **parts,
+            "batches": self._batches,
+            "cutting": self._cutting,
+            "given": given,
+            "durations": list(self._durations),
+            "held": self._held,
+        }
 
-    @property
-    def _relaxed(self) -> float:
-        """What is allowed while shedding is futile; within the trigger's interval nothing grows."""
-        return max(self._guard.relaxed_s, self.interval_s) if self._guard.futile else 0.0
+    def _restore(self, snapshot: Mapping[str, Any]) -> None:
+        if "v" not in snapshot:
+            self._restore_0_1_0(snapshot)
+            return
+        for name, part in self._parts().items():
+            part.restore(snapshot[name])
+        self._batches, self._cutting = int(snapshot["batches"]), bool(snapshot["cutting"])
+        self._held = float(snapshot["held"])
+        self._durations = [float(v) for v in snapshot["durations"]]
+        given = snapshot["given"]
+        self._given = None if given is None else RowBudget.from_json(given)
 
-    @property
-    def _target(self) -> float:
-        return max(self.target_s, self._relaxed)
-
-    @property
-    def _lasting(self) -> float:
-        return max(self.lasting_s, self._relaxed)
-
-    def _rows_to_aim(self) -> float:
-        share = min(self._config.high, self._margin.aim)
-        least = self._config.low * self._fit.rows_within(self._target)
-        return max(least, self._fit.rows_within(share * self._target))
+    def _restore_0_1_0(self, snapshot: Mapping[str, Any]) -> None:
+        """What 0.1.0 learned that still means something: its line, its rate, its futility."""
+        fit, arrivals = snapshot["fit"], snapshot["arrivals"]
+        self.arrivals.restore(arrivals)
+        self._futility.restore(snapshot["guard"])
+        weight, rows = float(fit["sums"][0]), float(fit["sums"][1])
+        if int(fit["samples"]) > 0 and weight > 0.0:
+            self._cost.believe(float(fit["fixed"]), float(fit["per_row"]), rows / weight)
+        self._cutting = float(snapshot["release"]["rate"]) < 1.0
 
     def take_over(self, keep: float) -> None:
-        """Go on shedding at this rate until the load is known; then tighten, or let go slowly."""
-        self._release.rate = max(self._config.floor, keep)
+        """Keep no more than this share until a batch has shown what rows cost."""
+        self._held = max(self._config.floor, keep)
+        self._cutting = self._held < 1.0
 
     def capped(self, limit: ReadLimit) -> None:
         """A batch cannot be larger than what its source hands out."""
-        self._arrivals.limit = limit
+        self.arrivals.limit = limit
 
     def opening(self, now: float) -> Budget:
-        """After a restart: what came while the query was down comes too, as far as one batch takes it.
+        """The first batch after a start: what came while the query was down comes too."""
+        waiting = min(self.arrivals.since(now), self.arrivals.most)
+        self.arrivals.restarted()
+        self._batches, self._durations = 0, [0.0, 0.0]
+        if not self._cost.known:
+            return self._unknown()
+        self._cost.brace(waiting)
+        fits = self._given = self._fits(waiting)
+        keep = fits.keep(waiting)
+        why = f"about {waiting:.0f} rows are waiting; {fits.rows(waiting):.0f} of them fit"
+        return Budget(keep, self._state(keep), why, rows=keep * waiting, fits=fits)
 
-        That is for one batch only, so the rate that was held before is not touched.
-        """
-        waiting = min(self._arrivals.since(now), self._arrivals.most)
-        self._arrivals.restarted()
-        self._batches = 0
-        self._forecasts = [None, None]
-        rate = self._release.rate
-        if not self._fit.known or waiting <= 0:
-            return Budget(rate, "idle" if rate >= 1.0 else "shedding", "nothing measured yet")
-        if rate >= 1.0 and self._fit.predict(waiting) <= self._target:
-            return Budget(1.0, "idle", f"about {waiting:.0f} rows are waiting; they fit")
-        keep = min(rate, self._keep(self._rows_to_aim(), waiting))
-        return Budget(keep, "shedding", f"about {waiting:.0f} rows of the time down come at once")
-
-    @property
-    def interval_s(self) -> float:
-        """The trigger's interval, as far as it shows in the pauses between batches."""
-        return self._arrivals.interval_s
-
-    def window(self, sample: LoadSample) -> float:
-        """How long the batch that this answer meets collects its rows."""
-        window = self._arrivals.window(sample.duration_s)
-        if self._lag.behind:
-            between = self._lag.last * self._arrivals.rows(window, sample.backlog)
-            window = self._arrivals.window(self._fit.predict(between))
-        return window
+    def _unknown(self) -> Budget:
+        most = self._config.first_rows * self._base
+        fits = RowBudget(
+            self.target_s, most=most, min_keep=min(self._config.floor, self._held), max_keep=self._held
+        )
+        why = f"nothing measured yet: a first batch keeps at most {most:.0f} rows"
+        # A first batch of unknown size is kept: nothing says that it is large.
+        return Budget(self._held, "idle" if self._held >= 1.0 else "shedding", why, fits=fits)
 
     def decide(self, sample: LoadSample) -> Budget:
-        """The keep rate with which the coming batch is forecast to end at the aim."""
+        """What fits of the batches to come, now that this one is over."""
         self.learn(sample)
         return self.answer(sample)
 
     def learn(self, sample: LoadSample) -> None:
         """Take a batch into every estimate."""
-        self._lag.observe(sample)
-        self._arrivals.add(sample)
-        cold = self._batches < _COLD_BATCHES
-        surprise = self._fit.add(sample.kept, sample.duration_s, _COLD_TRUST if cold else 1.0)
-        forecast = self._forecasts[0 if self._lag.behind else 1]
+        self.arrivals.add(sample)
+        cold = self._batches < self._tuning.cost.cold_batches
+        noise = self._cost.noise
+        miss = self._cost.add(sample.kept, sample.arrived, sample.duration_s, cold=cold)
+        if miss is not None:
+            self._margin.add(miss, noise)
         if sample.arrived > 0:
             self._batches += 1
-            if forecast is not None and not cold and not surprise:
-                # Judged at the share that was really kept: in monitor mode that is all of it.
-                rows, fixed, per_row = forecast
-                share = sample.kept / sample.arrived
-                self._margin.add(fixed + per_row * rows * share, sample.duration_s)
-        if self._guard.add(sample.kept, sample.duration_s, self._base):
+            self._durations = [self._durations[1], sample.duration_s]
+            self._compare(sample, cold)
+        if self._futility.add(sample.kept, sample.duration_s, self._base):
             self._give_up(sample)
 
+    def _compare(self, sample: LoadSample, cold: bool) -> None:
+        """What the budget said for this batch's size, and what was kept of it."""
+        if self._given is None or self._given.per_kept_s <= 0.0:
+            return
+        budget = self._given.rows(sample.arrived)
+        self._cutting = budget < sample.arrived
+        # In monitor mode all is kept, and says nothing of how well sizes are known; nor do the first
+        # batches after a start, which bring what came while the query was down.
+        if self._cutting and not cold and sample.kept < sample.arrived:
+            self._margin.missed_rows(sample.kept, budget)
+
     def _give_up(self, sample: LoadSample) -> None:
-        """Rows were blamed for time that went elsewhere: begin again with the guard's two points."""
-        self._release.open()
-        self._fit = CapacityFit()
-        if self._guard.before is not None:
-            self._fit.add(*self._guard.before)
-        self._fit.add(sample.kept, sample.duration_s)
+        """Rows were blamed for time that went elsewhere: begin again with the check's own line."""
+        per_row = self._futility.per_row_s(sample.kept, sample.duration_s)
+        most = self._futility.before[0] if self._futility.before is not None else sample.kept
+        self._cost = BatchCost(self._tuning.cost, self._base)
+        self._cost.believe(max(0.0, sample.duration_s - per_row * sample.kept), per_row, most)
+        self._cutting = False
+
+    @property
+    def _relaxed(self) -> float:
+        """What is allowed while shedding is futile; within the trigger's interval nothing grows."""
+        return max(self._futility.relaxed_s, self.arrivals.interval_s) if self._futility.futile else 0.0
 
     def answer(self, sample: LoadSample) -> Budget:
         """The budget for the batch that follows, from what was learned."""
-        window = self.window(sample)
-        expected = self._arrivals.rows(window, sample.backlog)
-        forecast = (expected, self._fit.fixed_s, self._fit.per_row_s) if self._fit.known else None
-        self._forecasts = [self._forecasts[1], forecast]
-        if not self._fit.known:
-            budget = Budget(self._release.rate, "idle", "no row has come yet")
-        else:
-            latest = self._arrivals.rows(window, sample.backlog, cautious=False)
-            whole = self._fit.predict(latest)
-            # A source with a backlog hands out its cap, however long it collects.
-            sustained = whole if sample.backlog else self._sustained()
-            budget = self._budget(expected, whole, sustained, sample.kept)
-        if self._guard.futile:
-            budget = replace(budget, state="futile", why=self._why_futile(sample))
-        self._lag.ask(budget.keep)
-        return budget
-
-    def _sustained(self) -> float:
-        """How long a whole batch takes that collects for as long as a batch may take.
-
-        Above the target, whole batches would settle above it, or nowhere; below, below. The last
-        batch's own length, and its noise, is not in it.
-        """
-        window = self._arrivals.window(self._lasting)
-        return self._fit.predict(self._arrivals.rows(window, None, cautious=False))
-
-    def _budget(self, expected: float, whole: float, sustained: float, kept: int) -> Budget:
-        before = self._release.rate
-        if before >= 1.0 and not self._onset.proved(
-            whole / self._lasting - 1.0, sustained / self._lasting - 1.0, self._margin.noise
-        ):
-            self._release.step(1.0, fits=True)
-            return Budget(1.0, "idle", f"a whole batch is forecast at {whole:.2f} s")
-        self._onset.clear()
-        leave = self._config.leave
-        fits = whole <= leave * self._target and sustained <= leave * self._lasting
-        wanted = 1.0 if fits else self._keep(self._rows_to_aim(), expected)
-        reach = 2.0 * kept / expected if expected > 0 else 1.0
-        keep = self._release.step(wanted, fits, reach)
+        if not self._cost.known:
+            return self._unknown()
+        expected = self.arrivals.expected(sample.duration_s, sample.backlog)
+        fits = self._given = self._fits(max(expected, sample.arrived))
+        keep = fits.keep(expected)
         why = (
-            f"{expected:.0f} rows expected, whole batch forecast at {whole:.2f} s against "
-            f"{self._target:.2f} s"
+            f"{fits.rows(math.inf if expected <= 0 else expected):.0f} of about {expected:.0f} rows fit "
+            f"into {fits.aim_s:.2f} s; up to {fits.whole:.0f} run whole"
         )
-        return Budget(keep, self._state(keep, before), why, rows=keep * expected)
+        state = self._state(keep)
+        if self._futility.futile:
+            state, why = "futile", self._why_futile(sample)
+        return Budget(keep, state, why, rows=keep * expected, fits=fits)
+
+    def _fits(self, arrived: float) -> RowBudget:
+        """What fits, from what was learned; `arrived` is the size at which the aim is worked out."""
+        target, lasting = max(self.target_s, self._relaxed), max(self.lasting_s, self._relaxed)
+        cost = self._cost
+        most = max(1.0, cost.rows_within(target, arrived))
+        kept = _largest(most, lambda rows: self._late_s(rows, max(rows, arrived)) <= target)
+        # Where nothing can be kept in time, the aim is what the noise alone leaves.
+        least = target * self._margin.aim(cost.noise, 0.0, 0.0)
+        aim = cost.predict(kept, max(kept, arrived)) if kept > 0 else least
+        whole = _largest(cost.rows_within(target), lambda rows: self._late_s(rows, rows) <= target)
+        whole = max(whole, self._whole_in_the_long_run(lasting))
+        return RowBudget(
+            aim,
+            cost.fixed_s,
+            cost.per_kept_s,
+            cost.per_arrived_s,
+            whole=whole,
+            min_keep=self._config.floor,
+        )
+
+    def _late_s(self, kept: float, arrived: float) -> float:
+        """What a batch takes that is late by just as much as the wanted share of batches may be."""
+        cost = self._cost
+        expected = cost.predict(kept, arrived)
+        part = cost.per_kept_s * kept / max(expected, 1e-9)
+        return expected / self._margin.aim(cost.noise, cost.doubt(kept, arrived), part)
+
+    def _whole_within(self, seconds_: float) -> float:
+        """Rows of a whole batch that takes so long.
+
+        Overload has to be proved before batches are cut, because one long batch proves nothing: until
+        then the fit's doubt counts for the rows. But sizes that no batch has shown are not trusted once
+        there were some batches, or one had to be cut.
+        """
+        cost, rule = self._cost, self._tuning.whole
+        learning = cost.samples <= rule.learning and not self._cutting
+
+        def holds(rows: float) -> bool:
+            doubt = cost.doubt(rows, rows)
+            unseen = 0.0 if learning else min(10.0, max(0.0, doubt - cost.noise))
+            proof = 0.0 if self._cutting else min(rule.proof * doubt, math.log(rule.longest))
+            return cost.predict(rows, rows) * math.exp(unseen - proof) <= seconds_
+
+        return _largest(cost.rows_within(rule.longest * seconds_), holds)
+
+    def _whole_in_the_long_run(self, lasting: float) -> float:
+        """Rows that run whole because the load can be sustained; 0 where it cannot.
+
+        It can where whole batches would settle below the target at the rate at which rows arrive: a
+        batch that takes the target collects for as long, or for the trigger's interval, and if it
+        takes longer than that, batches settle above the target or nowhere. No batch's own noise is in
+        it. After a batch that was late by chance the next one has collected for longer; it is allowed
+        as much more, up to a bound. Of the last two, since a plan may be pinned before the last one is
+        over.
+        """
+        rule = self._tuning.whole
+        fitting = (rule.leave if self._cutting else rule.enter) * self._whole_within(lasting)
+        if self.arrivals.lasting * max(lasting, self.arrivals.interval_s) > fitting:
+            return 0.0
+        late = max(self._durations) / lasting
+        if self._cutting or late <= 1.0:
+            return fitting
+        return max(fitting, min(late * fitting, self._cost.rows_within(rule.longest * lasting)))
 
     def _why_futile(self, sample: LoadSample) -> str:
         return (
@@ -245,14 +305,18 @@ class HoldDurationController(Controller):
             f"{self.target_s:.2f} s): the time goes elsewhere, look at the sink and the stages"
         )
 
-    def _keep(self, rows: float, expected: float) -> float:
-        if expected <= 0 or math.isinf(rows):
-            return 1.0
-        return min(1.0, max(self._config.floor, rows / expected))
-
-    def _state(self, keep: float, before: float) -> str:
+    def _state(self, keep: float) -> str:
         if keep >= 1.0:
             return "idle"
-        if keep <= self._config.floor:
-            return "floor"
-        return "releasing" if keep > 1.2 * before else "shedding"
+        return "floor" if keep <= self._config.floor else "shedding"
+
+
+def _largest(most: float, holds: Callable[[float], bool]) -> float:
+    """The largest number of rows up to `most` for which something holds that ends somewhere."""
+    if holds(most):
+        return most
+    low, high = 0.0, most
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low

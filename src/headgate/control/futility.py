@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["FutilityCheck"]
+__all__ = ["FutilityCheck", "FutilitySettings"]
 
 
-#: Batches in vain before the guard gives up.
-AFTER = 4
-#: Batches until shedding is tried again; twice as many each time that it is in vain again.
-AGAIN = 30
-LONGEST_AGAIN = 240
-#: While shedding is futile, batches may take so many times what the nearly empty ones took.
-RELAXED = 2.0
-#: A batch that is so much shorter than the nearly empty ones were: the cause is gone.
-OVER = 0.75
+@dataclass(frozen=True)
+class FutilitySettings:
+    """The numbers of the check."""
+
+    #: Batches in vain before it gives up: fewer may be one stall.
+    after: int = 4
+    #: Batches until shedding is tried again; twice as many each time that it is in vain again, up to
+    #: `longest_again`: what each trial costs is a batch at the floor.
+    again: int = 30
+    longest_again: int = 240
+    #: While shedding is futile, batches may take so many times what the nearly empty ones took.
+    relaxed: float = 2.0
+    #: A batch that is so much shorter than the nearly empty ones were: the cause is gone.
+    over: float = 0.75
 
 
 class FutilityCheck:
@@ -32,10 +38,11 @@ class FutilityCheck:
     enough for a load that fits, and an end to the growth of one that does not.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, settings: FutilitySettings | None = None) -> None:
+        self._settings = settings or FutilitySettings()
         self.before: tuple[int, float] | None = None
         self._in_vain = 0
-        self._again = AGAIN
+        self._again = self._settings.again
         self._given_up: tuple[int, float] | None = None  # batches since, duration then
 
     @property
@@ -46,21 +53,21 @@ class FutilityCheck:
     @property
     def relaxed_s(self) -> float:
         """What batches may take while shedding is futile; 0 while it is not."""
-        return 0.0 if self._given_up is None else RELAXED * self._given_up[1]
+        return 0.0 if self._given_up is None else self._settings.relaxed * self._given_up[1]
 
     def add(self, kept: int, duration_s: float, target_s: float) -> bool:
         """Learn from a batch; True in the batch in which the guard gives up."""
         if duration_s <= target_s:
             self.before = self._given_up = None
-            self._in_vain, self._again = 0, AGAIN
+            self._in_vain, self._again = 0, self._settings.again
             return False
         if self._given_up is not None:
             batches, then = self._given_up
             self._given_up = (batches + 1, then)
-            if batches + 1 >= self._again or duration_s < OVER * then:
+            if batches + 1 >= self._again or duration_s < self._settings.over * then:
                 self._given_up = None
                 self.before = (kept, duration_s)
-                self._again = min(LONGEST_AGAIN, 2 * self._again)
+                self._again = min(self._settings.longest_again, 2 * self._again)
             return False
         if self.before is None or kept > self.before[0]:
             self.before = (kept, duration_s)
@@ -68,17 +75,20 @@ class FutilityCheck:
             return False
         vain = 2 * kept < self.before[0] and self._without_rows(kept, duration_s) > target_s
         self._in_vain = self._in_vain + 1 if vain else 0
-        if self._in_vain < AFTER:
+        if self._in_vain < self._settings.after:
             return False
         self._given_up = (0, duration_s)
         self._in_vain = 0
         return True
 
     def _without_rows(self, kept: int, duration_s: float) -> float:
-        assert self.before is not None
-        kept_before, duration_before = self.before
-        per_row = (duration_before - duration_s) / (kept_before - kept)
-        return duration_s - max(0.0, per_row) * kept
+        return duration_s - self.per_row_s(kept, duration_s) * kept
+
+    def per_row_s(self, kept: int, duration_s: float) -> float:
+        """What a row costs by the straight line through this batch and the one with the most rows."""
+        if self.before is None or self.before[0] <= kept:
+            return 0.0
+        return max(0.0, (self.before[1] - duration_s) / (self.before[0] - kept))
 
     def snapshot(self) -> dict[str, Any]:
         """The state, as JSON."""

@@ -1,58 +1,85 @@
-"""How far below the target to aim: as far as forecasts have lately been wrong."""
+"""How far below the target to aim, so that the wanted share of batches ends inside it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
-__all__ = ["Margin"]
+__all__ = ["Margin", "MarginSettings"]
 
-#: Standard deviations between aim and target. A normal error stays below 1.645 of them 95 times
-#: in 100; the rest is for the error of the estimates themselves.
-_SIGMAS = 1.9
-#: Weight of the latest miss in the mean square: about the last 40 batches count.
-_WEIGHT = 0.05
-#: A miss counts as at most this (of the logarithm): a step of the load is no noise.
-_LARGEST_MISS = 0.3
-#: What is assumed before anything is known.
-_PRIOR = 0.1
+
+@dataclass(frozen=True)
+class MarginSettings:
+    """The numbers of the margin."""
+
+    #: How far one batch moves the quantile, in standard deviations of the noise. The quantile's own
+    #: error is then a sixth of them, and a heavier tail is known after some hundred batches.
+    step: float = 0.1
+    #: The quantile stays within these multiples of the normal distribution's.
+    least: float = 0.7
+    most: float = 2.0
+    #: However unsure, at least this share of the target is used, and at most that one.
+    lowest_aim: float = 0.5
+    highest_aim: float = 0.97
+    #: The kept rows' own misses count as those of about so many batches.
+    memory: float = 20.0
 
 
 class Margin:
-    """Tracks the size of forecast errors, as a share: batches miss in proportion to their length.
+    """The quantile of the misses of log seconds given rows, tracked batch by batch.
 
-    >>> margin = Margin()
-    >>> for _ in range(100):
-    ...     margin.add(forecast_s=1.0, actual_s=1.0)
-    >>> round(margin.aim, 2)
-    0.99
+    The noise of a job is no normal distribution: pauses make its upper tail heavy. So the number of
+    standard deviations between aim and target is no constant. It begins at the normal quantile of
+    `inside`, rises by `step` times `inside` when a batch missed by more than it, and falls by `step`
+    times the rest otherwise: the stochastic approximation of Robbins and Monro (1951), with the same
+    argument as adaptive conformal inference (Gibbs and Candes 2021, equation 2), that in the long run
+    just the wanted share is inside, whatever the distribution. It asks for the miss given the rows that
+    were really kept, so it learns the same from batches whose advice nobody follows.
+
+    Where the size of a batch is not known when its plan is pinned, or known badly, other rows are kept
+    than the budget says; how far those are off is counted besides (`missed_rows`).
+
+    >>> margin = Margin(0.95)
+    >>> round(margin.aim(noise=0.1, doubt=0.0, rows_part=0.8), 2)
+    0.85
     """
 
-    def __init__(self) -> None:
-        self._square = _PRIOR**2
+    def __init__(self, inside: float = 0.95, settings: MarginSettings | None = None) -> None:
+        self._inside = inside
+        self._settings = settings or MarginSettings()
+        self._normal = max(0.1, NormalDist().inv_cdf(inside))
+        self._quantile = self._normal
+        self._rows_square = 0.0
 
-    def add(self, forecast_s: float, actual_s: float) -> None:
-        """Learn from a batch that was forecast."""
-        if forecast_s <= 0 or actual_s <= 0:
-            return
-        miss = min(_LARGEST_MISS, max(-_LARGEST_MISS, math.log(actual_s / forecast_s)))
-        self._square += _WEIGHT * (miss * miss - self._square)
+    def add(self, miss: float, noise: float) -> None:
+        """Learn from a batch that missed its expected length by this much (log)."""
+        s = self._settings
+        outside = miss > self._quantile * noise
+        self._quantile += s.step * (self._inside if outside else self._inside - 1.0)
+        low, high = s.least * self._normal, s.most * self._normal
+        self._quantile = min(high, max(low, self._quantile))
 
-    @property
-    def noise(self) -> float:
-        """The typical error of a forecast, as a share of it."""
-        return math.sqrt(self._square)
+    def missed_rows(self, kept: float, budget: float) -> None:
+        """So many rows were kept of a batch that was cut, and so many the budget said for its size."""
+        if kept > 0 and budget > 0:
+            miss = min(1.0, max(-1.0, math.log(kept / budget)))
+            self._rows_square += (miss * miss - self._rows_square) / self._settings.memory
 
-    @property
-    def aim(self) -> float:
-        """The share of the target at which to aim, so that 95 % of the batches are inside."""
-        return math.exp(-_SIGMAS * self.noise)
+    def aim(self, noise: float, doubt: float, rows_part: float) -> float:
+        """The share of the target to aim at; `rows_part` is the kept rows' share of a batch's time."""
+        by_rows = self._rows_square * rows_part * rows_part
+        spread = math.sqrt(noise * noise + doubt * doubt + by_rows)
+        s = self._settings
+        return min(s.highest_aim, max(s.lowest_aim, math.exp(-self._quantile * spread)))
 
     def snapshot(self) -> dict[str, Any]:
         """The state, as JSON."""
-        return {"square": self._square}
+        return {"quantile": self._quantile, "rows_square": self._rows_square}
 
     def restore(self, value: Mapping[str, Any]) -> None:
         """Go on from `snapshot`."""
-        self._square = float(value["square"])
+        self._quantile = float(value["quantile"])
+        self._rows_square = float(value["rows_square"])

@@ -143,7 +143,7 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
         """How long a batch must last before the plan that follows it is worth waiting for."""
         if self.settings.mode != "shed" or self.settings.target_s is None:
             return None
-        if self._budget.fits is not None:
+        if self._budget.fits is not None and self._met.sized:
             return None  # a batch meets a plan for its own size; one report more changes little of it
         return 0.0 if self._budget.keep < 1.0 else 0.5 * self.settings.target_s
 

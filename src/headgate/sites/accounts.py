@@ -6,7 +6,7 @@ import math
 from collections import deque
 from dataclasses import dataclass, field, replace
 
-from headgate.control.arrivals import ArrivalForecast
+from headgate.control.arrivals import ArrivalRate
 from headgate.core.load import LoadSample, SicFlow
 from headgate.sites.agreed import Agreed
 from headgate.sites.windowed_rate import WindowedRate
@@ -78,7 +78,7 @@ class GateAccount:
     hold_s: float
     agreed: Agreed
     runs_in: OneStream = field(default_factory=OneStream)
-    arrivals: ArrivalForecast = field(default_factory=ArrivalForecast)
+    arrivals: ArrivalRate = field(default_factory=ArrivalRate)
     offered: WindowedRate = field(default_factory=lambda: WindowedRate(10.0))
     accepted: WindowedRate = field(default_factory=lambda: WindowedRate(10.0))
     #: Of derived rows: the SIC that arrived.

@@ -56,6 +56,11 @@ class PinnedPlan:
     #: How large the batch was said to be when it was pinned; None where nobody could tell.
     expected: RowsExpected | None = None
 
+    @property
+    def sized(self) -> bool:
+        """Whether the plan is for the batch's own size."""
+        return self.expected is not None and self.expected.rows is not None
+
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
         value = {"plan": self.plan.to_json(), "origin": self.origin, "shape": self.shape}

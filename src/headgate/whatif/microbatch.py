@@ -7,7 +7,6 @@ second, so a promise about thousands of batches can be a test.
 
 from __future__ import annotations
 
-import bisect
 import math
 import random
 from collections.abc import Callable, Mapping
@@ -15,18 +14,15 @@ from dataclasses import dataclass, field
 
 from headgate.control import Controller, ControllerConfig
 from headgate.core.groups import GroupStats
-from headgate.core.load import Budget, LoadSample, ReadLimit
+from headgate.core.load import LoadSample, ReadLimit
 from headgate.core.plan import KEEP_ALL, Plan
-from headgate.errors import BadArgument
 from headgate.policies import Policy, Uniform
+from headgate.whatif.arrivals import Arrivals, Rate
 
 __all__ = ["BatchRun", "Cost", "CostModel", "MicroBatches", "Workload"]
 
-#: Arrivals are summed up in steps of this many seconds; between two steps they come evenly.
-_STEP_S = 0.02
 #: How long after its arrival an idle engine sees a row (Spark's polling delay).
 _POLL_S = 0.01
-_LONGEST_QUIET_S = 3_600.0
 
 
 @dataclass(frozen=True)
@@ -68,10 +64,14 @@ class Workload:
     """What stands around the gate: the stream, the query's cost, and how Spark was set up."""
 
     #: Rows per second at each instant.
-    arrivals: Callable[[float], float]
+    arrivals: Rate
     cost: Cost | CostModel
     #: The trigger's interval; 0 begins a batch as soon as the one before is over.
     trigger_s: float = 0.0
+    #: Whether Spark says what the trigger's interval is.
+    tells_interval: bool = True
+    #: The source hands out whole stretches of so many seconds, as Spark's rate source does; 0: any row.
+    granule_s: float = 0.0
     #: Rows that the source hands out at most per batch (`maxOffsetsPerTrigger`).
     source_cap: int | None = None
     #: Whether a capped source says what it holds back (Kafka does; files do not).
@@ -80,7 +80,13 @@ class Workload:
     tells_cap: bool = False
     #: Extra seconds that no row causes, by the batch's start: a slow sink.
     stall: Callable[[float], float] | None = None
-    #: A plan published after batch n holds from n + 2 on: the next batch read its plan first.
+    #: Whether the size of a batch is known when its plan is pinned; if not, the budget's `keep` holds.
+    size_known: bool = True
+    #: The size as it is believed, by the true one: always off by this ratio (a compacted topic), and
+    #: from batch to batch by a log-normal factor of this spread (bytes of files).
+    size_ratio: float = 1.0
+    size_spread: float = 0.0
+    #: A budget published after batch n holds from n + 2 on: the next batch pinned its plan first.
     plan_lag: bool = False
     #: False for monitor mode: every row is kept, whatever the plan says.
     follow: bool = True
@@ -91,7 +97,11 @@ class Workload:
 
 @dataclass(frozen=True)
 class BatchRun:
-    """One simulated batch. `keep` is the share its plan asked for; `advice` the budget after it."""
+    """One simulated batch.
+
+    `keep` is the share that its plan asked for, `advice` what the controller says after it for a batch
+    whose size is not known, and `expected` the seconds of its rows without noise.
+    """
 
     batch: int
     start: float
@@ -103,41 +113,7 @@ class BatchRun:
     backlog: int
     advice: float
     state: str
-
-
-class _Arrivals:
-    """Rows in the order of their arrival: how many by an instant, and when the n-th came."""
-
-    def __init__(self, rate: Callable[[float], float], begin: float) -> None:
-        self._rate, self._begin = rate, begin
-        self._sums = [0.0]
-
-    def _extend(self) -> None:
-        middle = self._begin + (len(self._sums) - 0.5) * _STEP_S
-        rate = self._rate(middle)
-        if not (math.isfinite(rate) and rate >= 0):
-            raise BadArgument(f"arrivals({middle:.2f}) = {rate!r}: give rows per second, 0 or more")
-        self._sums.append(self._sums[-1] + rate * _STEP_S)
-
-    def until(self, now: float) -> int:
-        place = max(0.0, (now - self._begin) / _STEP_S)
-        index = int(place)
-        while len(self._sums) < index + 2:
-            self._extend()
-        low, high = self._sums[index], self._sums[index + 1]
-        return int(low + (high - low) * (place - index) + 1e-9)
-
-    def instant_of(self, row: int) -> float:
-        """When row number `row` (from 0) came."""
-        quiet = 0.0
-        while self._sums[-1] < row + 1:
-            self._extend()
-            quiet = quiet + _STEP_S if self._sums[-1] == self._sums[-2] else 0.0
-            if quiet > _LONGEST_QUIET_S:
-                raise BadArgument("no row arrives for a whole hour: the stream is over")
-        index = bisect.bisect_left(self._sums, row + 1)
-        low, high = self._sums[index - 1], self._sums[index]
-        return self._begin + (index - 1 + (row + 1 - low) / (high - low)) * _STEP_S
+    expected: float = 0.0
 
 
 class MicroBatches:
@@ -156,7 +132,7 @@ class MicroBatches:
         self.workload = workload
         self._config, self._policy = config, policy or Uniform()
         self._random = random.Random(workload.seed)
-        self._rows = _Arrivals(workload.arrivals, 0.0)
+        self._rows = Arrivals(workload.arrivals, 0.0, workload.granule_s)
         self.controller: Controller = config.build()
         self._tell_cap()
         self.groups = GroupStats()
@@ -164,7 +140,7 @@ class MicroBatches:
         self.handed = self.kept = self.shed = 0
         self.now = 0.0
         self._next_trigger = workload.trigger_s
-        self._plans = [self._plan(self.controller.opening(0.0))] * 2
+        self._budgets = [self.controller.opening(0.0)] * 2
 
     def restart(self, down_s: float) -> None:
         """Stop, stay down while rows go on arriving, and go on from the controller's snapshot."""
@@ -172,7 +148,7 @@ class MicroBatches:
         self._next_trigger = self.now
         self.controller = self._config.build(self.controller.snapshot())
         self._tell_cap()
-        self._plans = [self._plan(self.controller.opening(self.now))] * 2
+        self._budgets = [self.controller.opening(self.now)] * 2
 
     def _tell_cap(self) -> None:
         if self.workload.tells_cap:
@@ -196,14 +172,20 @@ class MicroBatches:
                 f"{arrived} rows arrived; {self.kept} were kept, {self.shed} shed, {waiting} wait"
             )
 
-    def _plan(self, budget: Budget) -> Plan:
-        return self._policy.plan(budget, self.groups)
+    def _pinned(self, arrived: int) -> Plan:
+        """The plan of a batch that begins now, as whoever pins it makes it."""
+        load = self.workload
+        budget = self._budgets[0 if load.plan_lag else 1]
+        if load.size_known:
+            off = self._random.lognormvariate(0.0, load.size_spread) if load.size_spread > 0 else 1.0
+            budget = budget.at(round(arrived * load.size_ratio * off))
+        return self._policy.plan(budget, self.groups) if load.follow else KEEP_ALL
 
     def _start(self) -> float:
         """Spark's rule: at the next multiple of the interval, at once when that has passed."""
         trigger, start = self.workload.trigger_s, max(self.now, self._next_trigger)
         if self._rows.until(start) <= self.handed:
-            start = max(start, self._rows.instant_of(self.handed) + _POLL_S)
+            start = max(start, self._rows.ready_at(self.handed) + _POLL_S)
             if trigger > 0:
                 start = math.ceil(start / trigger) * trigger
         if trigger > 0:
@@ -215,11 +197,11 @@ class MicroBatches:
         waiting = self._rows.until(start) - self.handed
         arrived = waiting if load.source_cap is None else min(waiting, load.source_cap)
         oldest = self._rows.instant_of(self.handed)
-        plan = self._plans[0] if load.plan_lag else self._plans[1]
-        counts, kept, expected = self._pass(arrived, plan if load.follow else KEEP_ALL)
+        counts, kept, share = self._pass(arrived, self._pinned(arrived))
         number = len(self.records)
         cost = load.cost if isinstance(load.cost, Cost) else load.cost(number, start)
-        duration = cost.seconds(kept, arrived) * self._random.lognormvariate(0.0, cost.noise)
+        expected = cost.seconds(kept, arrived)
+        duration = expected * self._random.lognormvariate(0.0, cost.noise)
         duration += load.stall(start) if load.stall else 0.0
         self.handed += arrived
         self.kept += kept
@@ -227,15 +209,16 @@ class MicroBatches:
         self.now = start + duration
         backlog = waiting - arrived
         told = backlog if load.source_cap is not None and load.tells_backlog else None
-        sample = LoadSample(number, start, duration, arrived, kept, oldest, told)
+        interval = load.trigger_s if load.tells_interval and load.trigger_s > 0 else None
+        sample = LoadSample(number, start, duration, arrived, kept, oldest, told, interval_s=interval)
         self.groups = GroupStats(counts, arrived)
         budget = self.controller.decide(sample)
-        self._plans = [self._plans[1], self._plan(budget)]
+        self._budgets = [self._budgets[1], budget]
         delay = self.now - oldest
         self.records.append(
             BatchRun(
-                number, start, duration, arrived, kept, expected, delay, backlog, budget.keep,
-                budget.state,
+                number, start, duration, arrived, kept, share, delay, backlog, budget.keep,
+                budget.state, expected,
             )
         )  # fmt: skip
 

@@ -8,9 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.control.capacity import CapacityFit
+from headgate.control.batch_cost import BatchCost
 from headgate.errors import BadArgument
 from headgate_lab.papers.themis import Capacity, CostModel, OverloadDetector
+
+
+class WholeBatches:
+    """The gate's fit, where all rows that arrive are kept."""
+
+    def __init__(self) -> None:
+        self._cost = BatchCost(target_s=0.25)
+
+    def add(self, rows: int, seconds: float) -> None:
+        self._cost.add(rows, rows, seconds)
+
+    def rows_within(self, seconds: float) -> float:
+        return self._cost.rows_within(seconds)
+
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 900), st.floats(1e-3, 1.0)), max_size=20)
 
@@ -36,7 +50,7 @@ def idled(capacity: Capacity) -> OverloadDetector:
 def test_a_fixed_price_deceives_the_average_more_than_the_line() -> None:
     """The line is careful while all batches are short (14,800 of 30,000), and exact after two more."""
     truth = 30_000
-    average, line = idled(CostModel(window=10)), idled(CapacityFit())
+    average, line = idled(CostModel(window=10)), idled(WholeBatches())
     assert average.threshold < 0.1 * truth
     assert 0.4 * truth < line.threshold <= truth
     for detector in (average, line):
@@ -48,7 +62,7 @@ def test_a_fixed_price_deceives_the_average_more_than_the_line() -> None:
 
 
 def test_before_anything_was_measured_the_line_sheds_nothing() -> None:
-    assert not OverloadDetector(CapacityFit()).overloaded(10**12)
+    assert not OverloadDetector(WholeBatches()).overloaded(10**12)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ the latest measurements gives the threshold c: tuples until the next look. The f
 guess and counts as one measurement. An interval without a tuple teaches nothing.
 
 On an engine with a fixed price for each batch this is not enough: a batch costs a + b * tuples, and
-after an idle spell the average holds mostly a. `headgate.control.capacity.CapacityFit` fits both, for
+after an idle spell the average holds mostly a. `headgate.control.batch_cost.BatchCost` fits both, for
 the target of one query. `headgate.sites.row_cost.RowCost` fits both as well, is not fooled upwards by
 batches with few rows, and is what the sites use. Both have the same two methods.
 """

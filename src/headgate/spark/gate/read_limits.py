@@ -2,7 +2,7 @@
 
 A source with a cap never brings what piled up while a query was down in one batch; a gate must know that
 before the first batch. The options are in the plan's streaming relations, which only a classic session
-shows: over Connect a cap is learned from batches (`ArrivalForecast`).
+shows: over Connect a cap is learned from batches (`ArrivalRate`).
 """
 
 from __future__ import annotations

@@ -1,0 +1,100 @@
+"""Is the result flat around the controller's numbers? Each is made smaller and larger, alone.
+
+Over all jobs, with smooth arrivals, bursts and whole stretches, at 1 and 5 times the capacity and noise
+of 3, 10 and 20 %: what changes of the share of batches inside and of the rows kept against the best
+constant budget, and what is shed at nine tenths of the capacity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+from headgate import HoldDuration
+from headgate.control.tuning import HoldTuning
+from headgate_lab.bench.progress import bench_progress
+from headgate_lab.bench.virtual_jobs import JOBS, Held, Job, hold
+
+__all__ = ["run"]
+
+#: Numbers that are shares close to 1 are moved by so much, all others by the factors.
+_NEAR_ONE = {"enter": 0.02, "leave": 0.02, "highest_aim": 0.02, "first_fixed": 0.02, "fade": 0.0009}
+_FACTORS = (0.5, 2.0)
+#: Numbers that virtual time does not show: what a cold start costs, when shedding is futile.
+_NOT_SHOWN = ("futility", "least_room", "cold_batches", "cold_trust", "waited", "fade")
+
+
+def run(*, quick: bool) -> dict[str, Any]:
+    """One row for each number and each of its other values, beside the defaults."""
+    jobs = JOBS[:2] if quick else JOBS
+    variants = _variants()
+    if quick:
+        variants = variants[:7]
+    rows: list[dict[str, Any]] = []
+    with bench_progress() as progress:
+        task = progress.add_task("moving the numbers", total=len(variants))
+        for name, value, tuning in variants:
+            progress.update(task, description=f"{name} = {value}")
+            rows.append({"number": name, "value": value, **_measure(jobs, tuning)})
+            progress.advance(task)
+    base = rows[0]
+    ratios = {
+        f"largest_change_{of}": round(max(abs(r[of] - base[of]) for r in rows), 4)
+        for of in ("inside_at_5", "kept_of_best_at_5", "inside_at_1", "shed_at_0.9")
+    }
+    tables = {"each number alone": rows}
+    return {"bench": "hold-sweep", "ratios": ratios, "context": {"tables": tables}}
+
+
+def _variants() -> list[tuple[str, str, HoldTuning]]:
+    base = HoldTuning()
+    found = [("defaults", "", base)]
+    for part in fields(base):
+        if part.name in _NOT_SHOWN:
+            continue
+        config = getattr(base, part.name)
+        for number in fields(config):
+            if number.name in _NOT_SHOWN:
+                continue
+            value = getattr(config, number.name)
+            for other in _others(number.name, value):
+                moved = replace(config, **{number.name: other})
+                tuning = replace(base, **{part.name: moved})
+                found.append((f"{part.name}.{number.name}", f"{value:g} -> {other:g}", tuning))
+    return found
+
+
+def _others(name: str, value: float) -> list[float]:
+    if name in _NEAR_ONE:
+        return [value - _NEAR_ONE[name], value + _NEAR_ONE[name]]
+    if name == "longest":
+        return [1.15, 1.6]
+    return [type(value)(value * factor) for factor in _FACTORS]
+
+
+def _measure(jobs: tuple[Job, ...], tuning: HoldTuning) -> dict[str, float]:
+    def config(target_s: float) -> HoldDuration:
+        return HoldDuration(target_s, tuning=tuning)
+
+    def all_of(load: float, shapes: tuple[str, ...], noises: tuple[float, ...]) -> list[Held]:
+        return [
+            hold(job, load, shape, noise=noise, seeds=(0,), batches=160, config=config)
+            for job in jobs
+            for shape in shapes
+            for noise in noises
+        ]
+
+    high = all_of(5, ("smooth", "bursts", "whole stretches"), (0.03, 0.1, 0.2))
+    edge = all_of(1, ("smooth",), (0.03, 0.1))
+    low = all_of(0.9, ("smooth",), (0.1,))
+    return {
+        "inside_at_5": round(_mean([h.inside for h in high]), 4),
+        "kept_of_best_at_5": round(_mean([h.kept_of_best for h in high]), 4),
+        "longest_at_5": round(max(h.longest for h in high), 2),
+        "inside_at_1": round(_mean([h.inside for h in edge]), 4),
+        "shed_at_0.9": round(1.0 - _mean([h.kept for h in low]), 4),
+    }
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)

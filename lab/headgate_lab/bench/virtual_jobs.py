@@ -1,0 +1,149 @@
+"""Jobs and loads in virtual time, and how a target is held: for `hold-virtual` and `hold-sweep`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from headgate import HoldDuration
+from headgate.control import ControllerConfig
+from headgate.whatif.arrivals import Rate, bursts, step
+from headgate.whatif.microbatch import BatchRun, Cost, MicroBatches, Workload
+
+__all__ = ["JOBS", "SHAPES", "Held", "Job", "best_constant_rows", "hold"]
+
+#: The first batches of a run are no part of its figures.
+SETTLING = 10
+#: The share of batches that should be inside the target.
+INSIDE = 0.95
+#: A batch could have been held if its rows take less than this share of the target when none is kept.
+_POSSIBLE = 0.8
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a query costs, and the duration that its batches should have."""
+
+    name: str
+    cost: Cost
+    target_s: float
+
+    @property
+    def capacity(self) -> float:
+        """Rows a second at which whole batches settle at the target."""
+        return self.cost.capacity(self.target_s)
+
+
+#: Fixed prices from 0.05 to 2 s, rows from a microsecond to a millisecond, targets from 0.5 to 30 s. An
+#: arrived row costs up to 7 % of a kept one; `edge` spends most of its target before the first row.
+JOBS = (
+    Job("plain", Cost(0.25, 75e-6), 1.0),
+    Job("demo", Cost(0.5, 40e-6, 2.8e-6), 2.0),
+    Job("light", Cost(0.05, 1e-6, 2e-8), 0.5),
+    Job("heavy", Cost(1.0, 1e-3, 1e-5), 5.0),
+    Job("slow", Cost(2.0, 20e-6, 2e-7), 30.0),
+    Job("edge", Cost(0.3, 10e-6), 0.5),
+)
+
+#: How rows come: smoothly; in bursts that last three targets, by a log-normal factor of spread 0.7; by
+#: whole stretches of half a target; at most one and a half targets' worth in a batch, with a backlog.
+SHAPES = ("smooth", "bursts", "whole stretches", "capped")
+
+
+@dataclass(frozen=True)
+class Held:
+    """How a target was held, over the batches of some runs after the tenth of each."""
+
+    #: Share of batches inside the target, of those that any budget could have held.
+    inside: float
+    #: The longest of those batches, in targets.
+    longest: float
+    #: Rows kept, by the rows that the best constant budget would have kept, and by those that arrived.
+    kept_of_best: float
+    kept: float
+    #: Share of batches whose rows took most of the target before any was kept: in no figure above.
+    hopeless: float
+
+
+def workload(
+    job: Job, load: float, shape: str = "smooth", *, trigger: float = 0.0, seed: int = 0
+) -> Workload:
+    """A job under a load in multiples of its capacity; `trigger` is in targets."""
+    rows, target = load * job.capacity, job.target_s
+    rate: Rate = (
+        bursts(rows, every_s=3 * target, seed=1000 + seed) if shape == "bursts" else step(rows, rows, 0)
+    )
+    return Workload(
+        rate,
+        job.cost,
+        trigger_s=trigger * target,
+        granule_s=target / 2 if shape == "whole stretches" else 0.0,
+        source_cap=math.ceil(1.5 * job.capacity * target) if shape == "capped" else None,
+        seed=seed,
+    )
+
+
+def hold(
+    job: Job,
+    load: float,
+    shape: str = "smooth",
+    *,
+    noise: float = 0.1,
+    trigger: float = 0.0,
+    seeds: Sequence[int] = (0, 1, 2),
+    batches: int = 310,
+    config: Callable[[float], ControllerConfig] = HoldDuration,
+    **around: Any,
+) -> Held:
+    """The figures of a job under a load, over several seeds."""
+    job = replace(job, cost=replace(job.cost, noise=noise))
+    runs = [
+        MicroBatches(
+            replace(workload(job, load, shape, trigger=trigger, seed=seed), **around),
+            config(job.target_s),
+        ).run(batches)[SETTLING:]
+        for seed in seeds
+    ]
+    return _figures(job, runs)
+
+
+def _figures(job: Job, runs: list[list[BatchRun]]) -> Held:
+    every = [b for run in runs for b in run]
+    could = [
+        [b for b in run if job.cost.seconds(0, b.arrived) <= _POSSIBLE * job.target_s] for run in runs
+    ]
+    possible = [b for run in could for b in run]
+    best = [best_constant_rows(job, run) for run in could]
+    of_best = [sum(b.kept for b in run) / rows for run, rows in zip(could, best, strict=True) if rows]
+    return Held(
+        inside=sum(b.duration <= job.target_s for b in possible) / len(possible),
+        longest=max(b.duration for b in possible) / job.target_s,
+        kept_of_best=sum(of_best) / len(of_best) if of_best else math.nan,
+        kept=sum(b.kept for b in every) / sum(b.arrived for b in every),
+        hopeless=1.0 - len(possible) / len(every),
+    )
+
+
+def best_constant_rows(job: Job, run: list[BatchRun]) -> float | None:
+    """Rows that the best constant budget would have kept of a run's batches, 95 % of them inside.
+
+    Each batch has its own luck, which is known afterwards: what it took by what its rows cost. None
+    where no budget would have done.
+    """
+    luck = [(b.arrived, b.duration / b.expected) for b in run]
+
+    def inside(budget: float) -> bool:
+        times = (job.cost.seconds(min(n, budget), n) * factor for n, factor in luck)
+        return sum(t <= job.target_s for t in times) >= INSIDE * len(luck)
+
+    low, high = 0.0, float(max(n for n, _ in luck))
+    if not inside(low):
+        return None
+    if inside(high):
+        low = high
+    for _ in range(30):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if inside(middle) else (low, middle)
+    return sum(min(n, low) for n, _ in luck)
