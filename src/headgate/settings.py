@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from headgate.control import ControllerConfig, FixedRate, HoldDelay, HoldDuration
+from headgate.control.duration import FIRST_ROWS, check_first_rows, check_inside
 from headgate.control.fixed import check_rate
 from headgate.durations import Duration, seconds
 from headgate.errors import BadArgument
@@ -17,7 +18,9 @@ __all__ = ["FOREVER", "LIVE", "MODES", "ON_FAILURE", "RETENTION_S", "GateSetting
 MODES = ("off", "monitor", "shed")
 ON_FAILURE = ("open", "closed")
 #: Settings that `headgate set` may change while the query runs.
-LIVE = ("mode", "hold", "delay", "rate", "floor", "retention")
+LIVE = ("mode", "hold", "delay", "rate", "min_keep", "inside", "retention")
+#: What a name was called in files of 0.1.0.
+_FORMERLY = {"floor": "min_keep"}
 #: Records are kept so long where nobody says: as long as Kafka keeps its data by default. What is older
 #: could not be read again for a backfill anyway.
 RETENTION_S = 7 * 86_400.0
@@ -58,8 +61,11 @@ class GateSettings:
     """Exactly one of `hold`, `delay` and `rate` says how much; the rest says how.
 
     - mode: ``off`` (keep all, measure), ``monitor`` (keep all, report what would be shed), ``shed``.
-    - floor: the least share that a controller may keep.
-    - on_failure: ``open`` keeps all when the control folder or loop is gone, ``closed`` keeps `floor`.
+    - min_keep: the least share that a controller may keep.
+    - inside: the share of batches that should end within the target.
+    - first_rows: what a first batch keeps at most for each second of the target, while nothing is known
+      of what rows cost.
+    - on_failure: ``open`` keeps all when the control folder or loop is gone, ``closed`` `min_keep`.
     - retention: how long the ledger keeps records, an hour at least, or ``forever``; sums stay.
     """
 
@@ -67,9 +73,11 @@ class GateSettings:
     delay: Duration | None = None
     rate: float | None = None
     mode: str = "shed"
-    floor: float = 0.01
+    min_keep: float = 0.01
     on_failure: str = "open"
     retention: Duration = RETENTION_S
+    inside: float = 0.95
+    first_rows: float = FIRST_ROWS
 
     def __post_init__(self) -> None:
         given = [n for n in ("hold", "delay", "rate") if getattr(self, n) is not None]
@@ -81,7 +89,7 @@ class GateSettings:
             )
         _one_of("mode", self.mode, MODES)
         _one_of("on_failure", self.on_failure, ON_FAILURE)
-        check_rate(self.floor, "floor")
+        check_rate(self.min_keep, "min_keep")
         if self.hold is not None:
             seconds(self.hold, "hold")
         if self.delay is not None:
@@ -89,15 +97,17 @@ class GateSettings:
         if self.rate is not None:
             check_rate(self.rate)
         retention_s(self.retention)
+        check_inside(self.inside)
+        check_first_rows(self.first_rows)
 
     def controller_config(self) -> ControllerConfig:
         """The controller that these settings ask for."""
         if self.rate is not None:
             return FixedRate(self.rate)
         if self.delay is not None:
-            return HoldDelay(self.delay, floor=self.floor)
+            return HoldDelay(self.delay, self.min_keep, self.inside, self.first_rows)
         assert self.hold is not None
-        return HoldDuration(self.hold, floor=self.floor)
+        return HoldDuration(self.hold, self.min_keep, self.inside, self.first_rows)
 
     @property
     def target_s(self) -> float | None:
@@ -112,6 +122,7 @@ class GateSettings:
 
     def changed(self, overrides: Mapping[str, Any]) -> GateSettings:
         """These settings with live changes on top; a new target replaces the old kind of target."""
+        overrides = _named_as_now(overrides)
         unknown = sorted(set(overrides) - set(LIVE))
         if unknown:
             raise BadArgument(
@@ -132,10 +143,18 @@ class GateSettings:
                 value[name] = seconds(value[name])
         if self.retention != FOREVER:
             value["retention"] = retention_s(self.retention)
+        value["first_rows"] = self.first_rows if math.isfinite(self.first_rows) else None
         return value
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> GateSettings:
         """What `to_json` wrote; unknown names are passed over, so that an older Headgate reads on."""
-        names = {f.name for f in fields(cls)}
+        names, value = {f.name for f in fields(cls)}, _named_as_now(value)
+        if "first_rows" in value and value["first_rows"] is None:
+            value["first_rows"] = math.inf
         return cls(**{k: v for k, v in value.items() if k in names})
+
+
+def _named_as_now(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as 0.1.0 wrote them, under the names that they have now."""
+    return {_FORMERLY.get(name, name): given for name, given in value.items()}

@@ -189,7 +189,7 @@ def test_set_changes_what_holds(folder: Path) -> None:
 
 
 def test_set_reset_forgets_changes(folder: Path) -> None:
-    run("set", folder, "rides", "--rate", 0.25, "--floor", 0.1)
+    run("set", folder, "rides", "--rate", 0.25, "--min-keep", 0.1)
     value = json.loads(run("set", folder, "rides", "--json", "--reset").stdout)
     assert value["changed"] == {}
     assert value["settings"]["hold"] == 2.0
@@ -197,8 +197,8 @@ def test_set_reset_forgets_changes(folder: Path) -> None:
 
 def test_set_reset_with_a_change_keeps_only_the_change(folder: Path) -> None:
     run("set", folder, "rides", "--mode", "off")
-    value = json.loads(run("set", folder, "rides", "--reset", "--floor", 0.2, "--json").stdout)
-    assert value["changed"] == {"floor": 0.2}
+    value = json.loads(run("set", folder, "rides", "--reset", "--min-keep", 0.2, "--json").stdout)
+    assert value["changed"] == {"min_keep": 0.2}
     assert value["settings"]["mode"] == "shed"
 
 
@@ -209,7 +209,7 @@ def test_set_reset_with_a_change_keeps_only_the_change(folder: Path) -> None:
         (["--rate", "1.5"], "(0, 1]"),
         (["--rate", "0.5", "--hold", "1 second"], "exactly one"),
         ([], "nothing to change"),
-        (["--reset", "--floor", "7"], "(0, 1]"),
+        (["--reset", "--min-keep", "7"], "(0, 1]"),
     ],
 )
 def test_set_refuses_and_changes_nothing(folder: Path, arguments: list[str], teaches: str) -> None:
@@ -224,7 +224,12 @@ def test_set_refuses_what_the_gate_cannot_follow(folder: Path, reset: tuple[str,
     line = one_line(run("set", folder, "rides", *reset, "--delay", "5 s"))
     assert "without arrival=" in line
     SettingsFile(folder, "rides").declare(GateSettings(hold="2 seconds"), own_controller=True)
-    for option, value in (("--hold", "1 s"), ("--delay", "1 s"), ("--rate", "0.5"), ("--floor", "0.5")):
+    for option, value in (
+        ("--hold", "1 s"),
+        ("--delay", "1 s"),
+        ("--rate", "0.5"),
+        ("--min-keep", "0.5"),
+    ):
         assert "controller=" in one_line(run("set", folder, "rides", *reset, option, value))
     assert SettingsFile(folder, "rides").overrides() == {"mode": "monitor"}
 
@@ -232,10 +237,10 @@ def test_set_refuses_what_the_gate_cannot_follow(folder: Path, reset: tuple[str,
 def test_set_says_where_a_new_floor_does_not_reach(control: Path) -> None:
     for name, on_failure in (("closed", "closed"), ("open", "open")):
         SettingsFile(control, name).declare(GateSettings(hold=2, on_failure=on_failure))
-    text = "cannot read this folder keeps the floor in the code, 0.01"
-    assert text in run("set", control, "closed", "--floor", "0.2").stdout
-    assert text not in run("set", control, "closed", "--floor", "0.01").stdout
-    assert text not in run("set", control, "open", "--floor", "0.2").stdout
+    text = "cannot read this folder keeps 0.01, as the code says"
+    assert text in run("set", control, "closed", "--min-keep", "0.2").stdout
+    assert text not in run("set", control, "closed", "--min-keep", "0.01").stdout
+    assert text not in run("set", control, "open", "--min-keep", "0.2").stdout
 
 
 def test_set_names_the_gates_there_are(folder: Path) -> None:

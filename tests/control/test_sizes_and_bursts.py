@@ -119,7 +119,7 @@ def test_the_very_first_batch_of_a_long_backlog_keeps_a_bounded_number_of_rows()
         (HoldDuration(target), 200_000),
         (HoldDuration(target, first_rows=1e4), 20_000),
     ):
-        engine = MicroBatches(Workload(lambda t: 1e5, cost), replace(config, floor=0.0001))
+        engine = MicroBatches(Workload(lambda t: 1e5, cost), replace(config, min_keep=0.0001))
         engine.now = 600.0
         first, second = engine.run(2)
         assert first.arrived == pytest.approx(6e7)

@@ -104,7 +104,7 @@ def test_a_budget_is_resolved_for_a_batch_whose_size_is_known() -> None:
     assert (small.keep, small.rows, small.state) == (1.0, 5_000.0, "idle")
     assert (large.keep, large.state) == (pytest.approx(0.1), "shedding")
     assert large.rows == pytest.approx(8_000)
-    assert budget.at(8_000_000).state == "floor"
+    assert budget.at(8_000_000).state == "min_keep"
     assert large.sic == 0.1
     assert large.why == "why"
 

@@ -62,7 +62,7 @@ def test_a_hard_budget_goes_to_the_largest_or_by_order() -> None:
         0,
     ]
     assert allocate(sizes, 2, overflow="smallest").yielded.tolist() == [0, 1]
-    assert allocate(sizes, 2).floor == 4 / 22
+    assert allocate(sizes, 2).one_row_each == 4 / 22
 
 
 def test_neyman_gives_nothing_beyond_the_least_to_groups_without_spread() -> None:

@@ -62,7 +62,7 @@ def test_a_controller_that_fails_again_and_again_fails_as_chosen_and_every_batch
     control: Path, on_failure: str, fallback: Plan, origin: str
 ) -> None:
     broken = {"now": False}
-    settings = GateSettings(hold=1, floor=0.2, on_failure=on_failure)
+    settings = GateSettings(hold=1, min_keep=0.2, on_failure=on_failure)
     job = Job(control, settings, controller=Failing(broken))
     job.steps(2)
     assert job.current == Plan(0.01)
@@ -164,7 +164,7 @@ class Shy(Policy):
 
 
 def test_a_policy_that_fails_only_while_shedding_fails_as_chosen(control: Path) -> None:
-    job = Job(control, GateSettings(hold=1, floor=0.2, on_failure="closed"), policy=Shy())
+    job = Job(control, GateSettings(hold=1, min_keep=0.2, on_failure="closed"), policy=Shy())
     records = job.steps(8)
     assert job.current == Plan(0.2)
     assert records[-1].origin == "fail-closed"

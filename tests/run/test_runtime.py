@@ -147,7 +147,7 @@ def test_a_target_takes_over_a_delay_and_its_floor_holds(control: Path) -> None:
     job = Job(control, settings)
     SettingsFile(control, "g").declare(settings, arrival=True)
     job.step()
-    SettingsFile(control, "g").change(delay=4, floor=0.1)
+    SettingsFile(control, "g").change(delay=4, min_keep=0.1)
     job.run.refresh()
     assert job.current == Plan(0.1)
 

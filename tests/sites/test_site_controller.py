@@ -20,11 +20,11 @@ from headgate.testing import contracts
 class Alone(SiteShareController):
     """A gate that has its site for itself, in a time that the samples drive."""
 
-    def __init__(self, shedding: str, floor: float) -> None:
+    def __init__(self, shedding: str, min_keep: float) -> None:
         self.now = 0.0
         self.allocator = SiteAllocator(SiteSettings("s", cores=2.0, hold_s=1.0, shedding=shedding))
         self.allocator.state.enter("g", query="q", source="s")
-        config = SiteShare("g", SharedSite(self.allocator), floor, clock=lambda: self.now)
+        config = SiteShare("g", SharedSite(self.allocator), min_keep, clock=lambda: self.now)
         super().__init__(config)
 
     def decide(self, sample: LoadSample) -> Any:
@@ -36,10 +36,10 @@ class Alone(SiteShareController):
 @dataclass(frozen=True)
 class AloneConfig:
     shedding: str = "mirror"
-    floor: float = 0.001
+    min_keep: float = 0.001
 
     def build(self, snapshot: Mapping[str, Any] | None = None) -> Controller:
-        return Alone(self.shedding, self.floor)
+        return Alone(self.shedding, self.min_keep)
 
 
 #: What was learned is the site's to keep, so a controller's own snapshot has nothing in it.
@@ -52,8 +52,8 @@ def test_the_public_checks(check: Any, shedding: str) -> None:
     check(AloneConfig(shedding))
 
 
-def _overloaded(floor: float = 0.0) -> Alone:
-    controller = Alone("mirror", floor)
+def _overloaded(min_keep: float = 0.0) -> Alone:
+    controller = Alone("mirror", min_keep)
     for batch in range(40):
         kept = round(controller.allocator.rate("g", controller.now) * 100_000)
         controller.decide(
@@ -87,7 +87,7 @@ def test_a_budget_is_revised_when_the_site_decides_otherwise_and_only_then() -> 
 
 
 def test_the_floor_holds() -> None:
-    controller = _overloaded(floor=0.4)
+    controller = _overloaded(min_keep=0.4)
     budget = controller.revised()
     assert budget is not None
     assert budget.keep == 0.4

@@ -30,9 +30,9 @@ CONTROLLERS = [
     FixedRate(1.0),
     HoldDuration("1 second"),
     HoldDuration("1 ms"),
-    HoldDuration("1 hour", floor=0.2),
+    HoldDuration("1 hour", min_keep=0.2),
     HoldDelay("2 seconds"),
-    HoldDelay("10 ms", floor=1.0),
+    HoldDelay("10 ms", min_keep=1.0),
 ]
 POLICIES = [
     Uniform(),

@@ -65,7 +65,7 @@ def _summary(held: list[Held]) -> dict[str, Any]:
 def _steps(job: Job, seeds: tuple[int, ...]) -> dict[str, Any]:
     """Five times the capacity and back; an outage of sixty targets; a first batch of ten minutes.
 
-    Batches are given by the target, or by what their rows cost at the floor if that is longer.
+    Batches are given by the target, or by what their rows cost at the least share if that is longer.
     """
     enter, zero, after, later, first = [], [], [], [], []
     for seed in seeds:

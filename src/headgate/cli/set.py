@@ -23,7 +23,10 @@ __all__ = ["retention_text", "set_", "target_text"]
 @click.option("--hold", metavar="DURATION", help="The longest a batch may take.")
 @click.option("--delay", metavar="DURATION", help="The longest from a row's arrival to its result.")
 @click.option("--rate", type=float, help="A fixed share of rows to keep, in (0, 1].")
-@click.option("--floor", type=float, help="The least share that is ever kept, in (0, 1].")
+@click.option(
+    "--min-keep", "--floor", "min_keep", type=float, help="The least share that is ever kept, in (0, 1]."
+)
+@click.option("--inside", type=float, help="The share of batches that should end within the target.")
 @click.option("--retention", metavar="DURATION", help="How long records are kept, or 'forever'.")
 @click.option("--reset", is_flag=True, help="Forget earlier changes: back to what the code says.")
 @json_option
@@ -36,15 +39,19 @@ def set_(control: str, gate: str, reset: bool, as_json: bool, **options: str | f
     \b
     Examples:
       headgate set /shared/control rides --mode monitor
-      headgate set /shared/control rides --hold "1500 ms" --floor 0.05
+      headgate set /shared/control rides --hold "1500 ms" --min-keep 0.05
       headgate set /shared/control rides --retention "30 days"
       headgate set /shared/control rides --reset
     """
     file = SettingsFile(used_control_folder(control), gate)
+    former = options.pop("floor")
+    if options["min_keep"] is None:
+        options["min_keep"] = former
     changes = {name: value for name, value in options.items() if value is not None}
     if not changes and not reset:
         raise BadArgument(
-            "nothing to change: give --mode, --hold, --delay, --rate, --floor, --retention or --reset"
+            "nothing to change: give --mode, --hold, --delay, --rate, --min-keep, --inside, --retention "
+            "or --reset"
         )
     before = file.effective()
     after = file.change(afresh=reset, **changes)
@@ -52,12 +59,14 @@ def set_(control: str, gate: str, reset: bool, as_json: bool, **options: str | f
         print_json({"control": control, "gate": gate, **_as_json(after, file)})
         return
     kept = retention_text(after.retention_s)
-    click.echo(f"gate {gate}: {after.mode}, {target_text(after)}, floor {after.floor:g}, {kept}")
+    click.echo(f"gate {gate}: {after.mode}, {target_text(after)}, min keep {after.min_keep:g}, {kept}")
     if after == before:
         click.echo("(as it was before)")
-    in_code = file.declared().floor
-    if after.on_failure == "closed" and after.floor != in_code:
-        click.echo(f"(a worker that cannot read this folder keeps the floor in the code, {in_code:g})")
+    in_code = file.declared().min_keep
+    if after.on_failure == "closed" and after.min_keep != in_code:
+        click.echo(
+            f"(a worker that cannot read this folder keeps the least share in the code, {in_code:g})"
+        )
 
 
 def _as_json(settings: GateSettings, file: SettingsFile) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headgate.control.contract import Controller
-from headgate.control.duration import HoldDuration, HoldDurationController
+from headgate.control.duration import FIRST_ROWS, HoldDuration, HoldDurationController
 from headgate.control.tuning import HoldTuning
 from headgate.core.load import Budget, LoadSample, ReadLimit
 from headgate.durations import Duration, seconds
@@ -23,9 +23,9 @@ class HoldDelay:
     """
 
     target: Duration
-    floor: float = 0.01
+    min_keep: float = 0.01
     inside: float = 0.95
-    first_rows: float = 100_000.0
+    first_rows: float = FIRST_ROWS
     tuning: HoldTuning = field(default_factory=HoldTuning, repr=False)
 
     def __post_init__(self) -> None:
@@ -35,7 +35,7 @@ class HoldDelay:
     def duration(self) -> HoldDuration:
         """The batch duration that leaves as much time for waiting."""
         half = seconds(self.target) / 2
-        return HoldDuration(half, self.floor, self.inside, self.first_rows, self.tuning)
+        return HoldDuration(half, self.min_keep, self.inside, self.first_rows, self.tuning)
 
     def build(self, snapshot: Mapping[str, Any] | None = None) -> Controller:
         """The controller, fresh or from a snapshot."""

@@ -19,7 +19,11 @@ from headgate.core.row_budget import RowBudget
 from headgate.durations import Duration, seconds
 from headgate.errors import BadArgument
 
-__all__ = ["HoldDuration", "HoldDurationController", "check_inside"]
+__all__ = ["FIRST_ROWS", "HoldDuration", "HoldDurationController", "check_first_rows", "check_inside"]
+
+#: Rows that a first batch of which nothing is known keeps at most, for each second of the target: rows
+#: of 10 microseconds (a native aggregation) fill it.
+FIRST_ROWS = 100_000.0
 
 _SNAPSHOT = 2
 _HALVINGS = 11  # to a twentieth of a per cent
@@ -35,31 +39,38 @@ def check_inside(inside: float) -> float:
     return float(inside)
 
 
+def check_first_rows(first_rows: float) -> float:
+    """The number, if a first batch can be bounded by it."""
+    number = isinstance(first_rows, int | float) and not isinstance(first_rows, bool)
+    if not number or not first_rows > 0:
+        raise BadArgument(
+            f"first_rows={first_rows!r}: give the rows that a first batch keeps at most for each second "
+            "of the target, above 0; math.inf for no bound"
+        )
+    return float(first_rows)
+
+
 @dataclass(frozen=True)
 class HoldDuration:
     """Keep batches within `target`, and of those that must be cut the share `inside`.
 
-    `floor` is the least share of a batch that is ever kept. A first batch of which nothing is known, not
-    even what a row costs, keeps at most `first_rows` rows for each second of the target. The default
+    `min_keep` is the least share of a batch that is ever kept. A first batch of which nothing is known,
+    not even what a row costs, keeps at most `first_rows` rows for each second of the target. The default
     lets rows of 10 microseconds (a native aggregation) fill the target; rows that cost a millisecond
     then take a hundred times the target, and not an hour, as ten minutes of a topic's backlog would.
     """
 
     target: Duration
-    floor: float = 0.01
+    min_keep: float = 0.01
     inside: float = 0.95
-    first_rows: float = 100_000.0
+    first_rows: float = FIRST_ROWS
     tuning: HoldTuning = field(default_factory=HoldTuning, repr=False)
 
     def __post_init__(self) -> None:
         seconds(self.target, "hold")
-        check_rate(self.floor, "floor")
+        check_rate(self.min_keep, "min_keep")
         check_inside(self.inside)
-        if isinstance(self.first_rows, bool) or not self.first_rows > 0:
-            raise BadArgument(
-                f"first_rows={self.first_rows!r}: give the rows that a first batch keeps at most for "
-                "each second of the target, above 0; math.inf for no bound"
-            )
+        check_first_rows(self.first_rows)
 
     def build(self, snapshot: Mapping[str, Any] | None = None) -> Controller:
         """The controller, fresh or from a snapshot."""
@@ -146,7 +157,7 @@ class HoldDurationController(Controller):
 
     def take_over(self, keep: float) -> None:
         """Keep no more than this share until a batch has shown what rows cost."""
-        self._held = max(self._config.floor, keep)
+        self._held = max(self._config.min_keep, keep)
         self._cutting = self._held < 1.0
 
     def capped(self, limit: ReadLimit) -> None:
@@ -169,7 +180,10 @@ class HoldDurationController(Controller):
     def _unknown(self) -> Budget:
         most = self._config.first_rows * self._base
         fits = RowBudget(
-            self.target_s, most=most, min_keep=min(self._config.floor, self._held), max_keep=self._held
+            self.target_s,
+            most=most,
+            min_keep=min(self._config.min_keep, self._held),
+            max_keep=self._held,
         )
         why = f"nothing measured yet: a first batch keeps at most {most:.0f} rows"
         # A first batch of unknown size is kept: nothing says that it is large.
@@ -252,7 +266,7 @@ class HoldDurationController(Controller):
             cost.per_kept_s,
             cost.per_arrived_s,
             whole=whole,
-            min_keep=self._config.floor,
+            min_keep=self._config.min_keep,
         )
 
     def _late_s(self, kept: float, arrived: float) -> float:
@@ -308,7 +322,7 @@ class HoldDurationController(Controller):
     def _state(self, keep: float) -> str:
         if keep >= 1.0:
             return "idle"
-        return "floor" if keep <= self._config.floor else "shedding"
+        return "min_keep" if keep <= self._config.min_keep else "shedding"
 
 
 def _largest(most: float, holds: Callable[[float], bool]) -> float:

@@ -16,7 +16,7 @@ class FutilitySettings:
     #: Batches in vain before it gives up: fewer may be one stall.
     after: int = 4
     #: Batches until shedding is tried again; twice as many each time that it is in vain again, up to
-    #: `longest_again`: what each trial costs is a batch at the floor.
+    #: `longest_again`: what each trial costs is a batch at the least share.
     again: int = 30
     longest_again: int = 240
     #: While shedding is futile, batches may take so many times what the nearly empty ones took.

@@ -18,8 +18,9 @@ __all__ = ["OF_THE_GATE", "Grouping", "Policy"]
 
 #: The gate's own arguments: how much and how, which people look for at a policy.
 OF_THE_GATE = (
-    "hold", "delay", "rate", "control", "keep", "controller", "arrival", "identity", "mode", "floor",
-    "on_failure", "start", "seed", "weight", "on_reshape", "retention", "checkpoint",
+    "hold", "delay", "rate", "control", "keep", "controller", "arrival", "identity", "mode", "min_keep",
+    "on_failure", "start", "seed", "weight", "on_reshape", "retention", "checkpoint", "inside",
+    "first_rows",
 )  # fmt: skip
 
 

@@ -173,7 +173,7 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
             self._note_fault(error)
         if self._faults.too_many:
             closed = self.settings.on_failure == "closed"
-            plan = Plan(self.settings.floor) if closed else KEEP_ALL
+            plan = Plan(self.settings.min_keep) if closed else KEEP_ALL
             return self._worth(plan), "fail-closed" if closed else "fail-open"
         return plan, "plan"
 
@@ -335,7 +335,7 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
         # No pin: the worker could not use the folder, and failed open or closed.
         given = self.spec.settings
         if weight is None:
-            rate = given.floor if given.on_failure == "closed" else 1.0
+            rate = given.min_keep if given.on_failure == "closed" else 1.0
         else:
             rate = min(1.0, 1.0 / weight)
         return PinnedPlan(Plan(rate), "fail-open" if rate >= 1.0 else "fail-closed", note=note)
@@ -348,14 +348,14 @@ def _measures(report: BatchReport, plan: Plan) -> dict[str, float]:
         return {}
     found = {
         "groups": float(drawn.strata.count),
-        "floor": drawn.strata.count / report.sample.arrived,
+        "one_row_each": drawn.strata.count / report.sample.arrived,
         "groups_yielded": float(drawn.yielded),
     }
     return found if plan.level is None else {**found, "level": plan.level}
 
 
 def _target(settings: GateSettings) -> tuple[object, ...]:
-    return settings.hold, settings.delay, settings.rate, settings.floor
+    return settings.hold, settings.delay, settings.rate, settings.min_keep, settings.inside
 
 
 def _expected_shed(plan: Plan, groups: GroupStats) -> int:

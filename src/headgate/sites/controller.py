@@ -21,7 +21,7 @@ class SiteShare:
 
     gate: str
     site: SharedSite = field(compare=False, repr=False)
-    floor: float = 0.0
+    min_keep: float = 0.0
     clock: Callable[[], float] = field(default=time.monotonic, compare=False, repr=False)
 
     def build(self, snapshot: Mapping[str, Any] | None = None) -> Controller:
@@ -68,7 +68,7 @@ class SiteShareController(Controller):
             return Budget(keep, "idle", "nothing measured yet", sic=gate.sic or None)
 
     def _keep(self, allocator: SiteAllocator, now: float) -> float:
-        return max(self._config.floor, allocator.rate(self._config.gate, now))
+        return max(self._config.min_keep, allocator.rate(self._config.gate, now))
 
     def _budget(self, allocator: SiteAllocator, now: float) -> Budget:
         gate = allocator.state.gates.get(self._config.gate)

@@ -84,7 +84,7 @@ class SettingsFile:
     def _refuse_what_has_no_effect(self, changes: dict[str, Any]) -> None:
         """A gate declared by an older Headgate does not say what it has, and is believed."""
         declared = self._declared()
-        steering = [n for n in ("hold", "delay", "rate", "floor") if n in changes]
+        steering = [n for n in ("hold", "delay", "rate", "min_keep", "inside") if n in changes]
         if steering and declared.get("own_controller", False):
             raise BadArgument(
                 f"{steering[0]}={changes[steering[0]]!r} would change nothing: gate {self.gate!r} was "

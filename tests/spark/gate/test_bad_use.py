@@ -197,8 +197,8 @@ def test_modes_and_failure_choices_are_named(control: Path) -> None:
         hg.gate("g", rate=0.5, mode="on")
     with pytest.raises(hg.BadArgument, match="'open', 'closed'"):
         hg.gate("g", rate=0.5, on_failure="panic")
-    with pytest.raises(hg.BadArgument, match="floor="):
-        hg.gate("g", hold="1 s", floor=0, control=control)
+    with pytest.raises(hg.BadArgument, match="min_keep="):
+        hg.gate("g", hold="1 s", min_keep=0, control=control)
     with pytest.raises(hg.BadArgument, match="start="):
         hg.gate("g", hold="1 s", start=2, control=control)
 

@@ -93,7 +93,7 @@ def test_when_the_control_folder_vanishes_the_query_goes_on(
 ) -> None:
     stream = file_stream()
     stream.add(_rows(0))
-    gate = hg.gate("f", rate=0.5, control=control, on_failure=on_failure, floor=0.1)
+    gate = hg.gate("f", rate=0.5, control=control, on_failure=on_failure, min_keep=0.1)
     query = running(stream.frame().transform(gate))
     _batch(spark, control, "f", 0)
     control.rename(control.with_name("taken away"))  # at once: the loop writes into it meanwhile
@@ -129,17 +129,17 @@ def test_failing_closed_keeps_the_floor_that_holds_now(tmp_path: Path) -> None:
     from headgate.spark.gate.task_plan import TaskPlan
 
     settings = SettingsFile(tmp_path, "g")
-    settings.declare(GateSettings(hold=1, floor=0.2, on_failure="closed"))
+    settings.declare(GateSettings(hold=1, min_keep=0.2, on_failure="closed"))
     lookup = TaskPlan(str(tmp_path), "g", "", "closed", 0.2)
     store = PlanStore(tmp_path, "g", "q")  # its loop never said a word
     assert store.pin(1, lookup.fallback).plan == Plan(0.2)
-    settings.change(floor=0.05)
+    settings.change(min_keep=0.05)
     assert store.pin(2, lookup.fallback).plan == Plan(0.05)
     store.beat()
     store.publish(Plan(0.5))
     assert store.pin(3, lambda: pytest.fail("a batch with a plan needs no settings")).plan == Plan(0.5)
     shutil.rmtree(tmp_path)
-    assert lookup.fallback().plan == Plan(0.2), "without the folder, the floor of the call"
+    assert lookup.fallback().plan == Plan(0.2), "without the folder, the min_keep of the call"
 
 
 def test_the_gates_call_says_which_changes_it_can_follow(spark, file_stream, control: Path) -> None:

@@ -77,7 +77,7 @@ def test_the_level_comes_from_the_batch_before_and_the_ledger_says_what_the_grou
     assert all(r.plan.level is not None and r.plan.level > 5 for r in later)
     for record in (first, *later):
         assert record.found.measures["groups"] == 10
-        assert record.found.measures["floor"] == pytest.approx(10 / record.arrived)
+        assert record.found.measures["one_row_each"] == pytest.approx(10 / record.arrived)
         assert record.found.measures["groups_yielded"] == 0
 
 
@@ -267,7 +267,7 @@ def test_more_groups_than_budget_is_told(
         return
     run_all(stream.frame().transform(hg.gate("g", policy=policy, rate=0.05, control=control)))
     last = records(control, "g")[-1]
-    assert last.found.measures["floor"] == pytest.approx(0.4)
+    assert last.found.measures["one_row_each"] == pytest.approx(0.4)
     if overflow == "exceed":
         assert last.kept == 400
         assert last.found.measures["groups_yielded"] == 0
@@ -382,7 +382,7 @@ def test_a_target_holds_inside_foreach_batch_with_two_native_passes(
 ) -> None:
     """A controller that asks for a tenth after the first batch; the ledger counts what was processed."""
     seen: dict[int, list[Any]] = {}
-    gate = hg.gate("fares", policy=_policy(), hold="1 millisecond", control=control, floor=0.1)
+    gate = hg.gate("fares", policy=_policy(), hold="1 millisecond", control=control, min_keep=0.1)
 
     def process(frame: Any, batch: int) -> None:
         seen[batch] = frame.transform(gate).collect()

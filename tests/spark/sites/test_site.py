@@ -397,8 +397,8 @@ class TestBadUse:
         [
             {"agreed": 0.0}, {"agreed": -3}, {"agreed": math.nan}, {"agreed": "many"},
             {"source": None, "agreed": 5.0}, {"hold": 0}, {"hold": "soon"}, {"start": 0.0},
-            {"start": 2.0}, {"start": math.nan}, {"policy": "uniform"}, {"floor": 2.0}, {"mode": "half"},
-            {"on_failure": "maybe"}, {"keep": "a", "policy": hg.Uniform()},
+            {"start": 2.0}, {"start": math.nan}, {"policy": "uniform"}, {"min_keep": 2.0},
+            {"mode": "half"}, {"on_failure": "maybe"}, {"keep": "a", "policy": hg.Uniform()},
             {"policy": hg.ConceptDriven("value")},
         ],
         ids=str,

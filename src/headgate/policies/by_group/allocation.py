@@ -54,7 +54,7 @@ class Allocation:
         return self.kept / total if total else 1.0
 
     @property
-    def floor(self) -> float:
+    def one_row_each(self) -> float:
         """The least share without which groups must go missing: one row of each."""
         total = int(self.counts.sum())
         return int((self.counts > 0).sum()) / total if total else 0.0
@@ -74,7 +74,7 @@ class Allocation:
         more = ", budget exceeded" if self.exceeded else ""
         return (
             f"{len(self.counts)} groups, {self.kept_share:.2%} kept of {self.asked:.0f} rows asked for"
-            f"{more}, {len(self.yielded)} groups without a row, a row of each is {self.floor:.2%}"
+            f"{more}, {len(self.yielded)} groups without a row, a row of each is {self.one_row_each:.2%}"
         )
 
     @property

@@ -37,11 +37,11 @@ _UNNAMED = 0.8
 CROWDED = 0.1
 
 
-def crowded(floor: float) -> str:
+def crowded(one_row_each: float) -> str:
     """What to tell people whose groups are nearly as many as their rows."""
     return (
-        f"there are {floor:.0%} as many groups as rows: a row of each is most of what can be saved; "
-        "shed by fewer columns, or use hg.Uniform() if groups may go missing"
+        f"there are {one_row_each:.0%} as many groups as rows: a row of each is most of what can be "
+        "saved; shed by fewer columns, or use hg.Uniform() if groups may go missing"
     )
 
 

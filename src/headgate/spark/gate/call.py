@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from headgate.control import ControllerConfig
+from headgate.control.duration import FIRST_ROWS
 from headgate.control.fixed import check_rate
 from headgate.durations import Duration
 from headgate.errors import BadArgument
@@ -39,7 +40,9 @@ def gate(
     arrival: str | None = None,
     identity: str | Sequence[str] | None = None,
     mode: str = "shed",
-    floor: float = 0.01,
+    min_keep: float = 0.01,
+    inside: float = 0.95,
+    first_rows: float = FIRST_ROWS,
     on_failure: str = "open",
     start: float = 1.0,
     retention: Duration = RETENTION_S,
@@ -66,10 +69,15 @@ def gate(
     How:
         control: a folder that the driver and all executors share: plans, settings, ledger.
         mode: ``"off"``, ``"monitor"`` (sheds nothing, reports what it would shed) or ``"shed"``.
-        floor: the least share ever kept.
+        min_keep: the least share ever kept.
+        inside: the share of batches that should end within the target; the closer to 1, the further
+            below it is aimed.
+        first_rows: what the very first batch keeps at most for each second of the target, while nothing
+            is known of what rows cost: a topic's whole backlog would take an hour. ``math.inf`` for no
+            bound.
         on_failure: ``"open"`` keeps all when the control folder or loop is gone, ``"closed"`` keeps
-            `floor`. The query goes on either way.
-        start: keep rate of the very first batch, for a query that begins with a large backlog.
+            `min_keep`. The query goes on either way.
+        start: keep rate of the very first batch, whatever its size.
         retention: how long the ledger keeps records, for instance ``"30 days"``; by default 7 days, as
             Kafka keeps its data. ``"forever"`` keeps all. Sums over all batches stay.
         seed: another seed than the one made from the name.
@@ -92,7 +100,7 @@ def gate(
     if alone and policy is not None and policy.on_its_own() is not None:
         # The policy says how much: of a whole budget it takes what it needs.
         rate, policy = 1.0, policy.on_its_own()
-    settings = GateSettings(hold, delay, rate, mode, floor, on_failure, retention)
+    settings = GateSettings(hold, delay, rate, mode, min_keep, on_failure, retention, inside, first_rows)
     check_rate(start, "start")
     if not isinstance(weight, bool):
         raise BadArgument(f"weight={weight!r}: True adds the column {WEIGHT!r}, False adds none")

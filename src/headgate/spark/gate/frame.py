@@ -230,7 +230,7 @@ class Gate:
             "view": view,
             "classes": str(len(self.policy.grouping.classes)),
             "on_failure": self.settings.on_failure,
-            "floor": str(self.settings.floor),
+            "min_keep": str(self.settings.min_keep),
             "on_reshape": self.on_reshape,
             "driver": json.dumps(asdict(this_process())),
             "call": json.dumps(call.to_json()),
@@ -300,7 +300,7 @@ class Gate:
     def _lookup(self, spark: SparkSession, shape: GateShape, call: GateCall) -> TaskPlan:
         return TaskPlan(
             str(self.control), self.name, shape.digest, self.settings.on_failure,
-            self.settings.floor, self.on_reshape, this_process(), call, self._resolver(spark),
+            self.settings.min_keep, self.on_reshape, this_process(), call, self._resolver(spark),
         )  # fmt: skip
 
     def _resolver(self, spark: SparkSession) -> Resolver:
@@ -325,8 +325,8 @@ class Gate:
         assert shape.cells is not None
         passes = TwoPasses(spark, shape.cells, shape.identity, self.seed, plan)
         kept, weight, allocation = passes.kept(frame)
-        if allocation.floor > CROWDED:
-            log.warning("gate %r: %s", self.name, crowded(allocation.floor))
+        if allocation.one_row_each > CROWDED:
+            log.warning("gate %r: %s", self.name, crowded(allocation.one_row_each))
         log.info("gate %r: %s", self.name, allocation)
         return self._weighted(kept, frame.columns, gates, weight)
 

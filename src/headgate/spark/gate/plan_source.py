@@ -70,7 +70,7 @@ class PlanReader(DataSourceReader):
             return self._trial(Path(given["control"]), given.get("trial"))
         lookup = TaskPlan(
             given["control"], given["gate"], given["shape"], given["on_failure"],
-            float(given["floor"]), given.get("on_reshape", "refuse"),
+            float(given["min_keep"]), given.get("on_reshape", "refuse"),
             Holder.from_json(json.loads(given.get("driver", "null"))),
             GateCall.from_json(json.loads(given["call"])),
             Resolver.from_text(given["resolver"]) if "resolver" in given else None,

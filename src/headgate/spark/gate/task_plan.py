@@ -56,7 +56,7 @@ class TaskPlan:
     gate: str
     shape: str
     on_failure: str
-    floor: float
+    min_keep: float
     #: What to do with a batch that began under another shape: "refuse" or "accept".
     on_reshape: str = "refuse"
     #: The driver process that built the gate.
@@ -124,17 +124,17 @@ class TaskPlan:
     def fallback(self) -> PinnedPlan:
         """What holds when the plan cannot be had."""
         if self.on_failure == "closed":
-            return PinnedPlan(Plan(self._floor()), "fail-closed")
+            return PinnedPlan(Plan(self._min_keep()), "fail-closed")
         return PinnedPlan(KEEP_ALL, "fail-open")
 
-    def _floor(self) -> float:
-        """The floor that people set, if the folder can be read; else the one given at the call.
+    def _min_keep(self) -> float:
+        """The min_keep that people set, if the folder can be read; else the one given at the call.
 
         Only a failure reads the settings: a batch whose plan is there has no need of them.
         """
         try:
             from headgate.store.settings_file import SettingsFile
 
-            return SettingsFile(Path(self.control), self.gate).effective().floor
+            return SettingsFile(Path(self.control), self.gate).effective().min_keep
         except Exception:
-            return self.floor
+            return self.min_keep

@@ -176,7 +176,7 @@ def join(
         shards=shards,
     )
     plans = TaskPlan(
-        str(folder), name, "", on_failure, settings.floor,
+        str(folder), name, "", on_failure, settings.min_keep,
         driver=this_process(), call=call,
     )  # fmt: skip
     joined = (

@@ -194,7 +194,7 @@ class Site:
         identity: str | Sequence[str] | None = None,
         mode: str = "shed",
         on_failure: str = "open",
-        floor: float = 0.001,
+        min_keep: float = 0.001,
         start: float | None = None,
         retention: Duration = RETENTION_S,
         seed: int | None = None,
@@ -244,14 +244,14 @@ class Site:
         # A hold that nobody shortens by `headgate set`: the site decides, and the settings say so.
         settings = GateSettings(
             hold=self.settings.hold_s if hold_s is None else hold_s,
-            mode=mode, floor=floor, on_failure=on_failure, retention=retention,
+            mode=mode, min_keep=min_keep, on_failure=on_failure, retention=retention,
         )  # fmt: skip
         build = Gate(
             name=name,
             settings=settings,
             control=self._control,
             policy=policy or Uniform(),
-            controller=SiteShare(name, self._shared, floor),
+            controller=SiteShare(name, self._shared, min_keep),
             arrival=None,
             identity=strings("identity", identity),
             start=1.0 if start is None else start,
@@ -274,7 +274,7 @@ class Site:
                 state = allocator.state
                 is_new, knew = name not in state.gates, query in state.queries
                 state.enter(name, query=query, source=source, hold_s=hold_s, agreed=agreed, start=start)
-                opening = max(floor, allocator.rate(name, time.monotonic()))
+                opening = max(min_keep, allocator.rate(name, time.monotonic()))
             try:
                 return replace(build, start=opening).apply(frame)
             except Exception:
