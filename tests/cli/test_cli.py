@@ -229,12 +229,14 @@ def test_set_refuses_what_the_gate_cannot_follow(folder: Path, reset: tuple[str,
         ("--delay", "1 s"),
         ("--rate", "0.5"),
         ("--min-keep", "0.5"),
+        ("--floor", "0.5"),
+        ("--inside", "0.9"),
     ):
         assert "controller=" in one_line(run("set", folder, "rides", *reset, option, value))
     assert SettingsFile(folder, "rides").overrides() == {"mode": "monitor"}
 
 
-def test_set_says_where_a_new_floor_does_not_reach(control: Path) -> None:
+def test_set_says_where_a_new_least_share_does_not_reach(control: Path) -> None:
     for name, on_failure in (("closed", "closed"), ("open", "open")):
         SettingsFile(control, name).declare(GateSettings(hold=2, on_failure=on_failure))
     text = "cannot read this folder keeps 0.01, as the code says"

@@ -23,9 +23,8 @@ __all__ = ["retention_text", "set_", "target_text"]
 @click.option("--hold", metavar="DURATION", help="The longest a batch may take.")
 @click.option("--delay", metavar="DURATION", help="The longest from a row's arrival to its result.")
 @click.option("--rate", type=float, help="A fixed share of rows to keep, in (0, 1].")
-@click.option(
-    "--min-keep", "--floor", "min_keep", type=float, help="The least share that is ever kept, in (0, 1]."
-)
+@click.option("--min-keep", type=float, help="The least share that is ever kept, in (0, 1].")
+@click.option("--floor", type=float, hidden=True)  # as it was called in 0.1.0
 @click.option("--inside", type=float, help="The share of batches that should end within the target.")
 @click.option("--retention", metavar="DURATION", help="How long records are kept, or 'forever'.")
 @click.option("--reset", is_flag=True, help="Forget earlier changes: back to what the code says.")
@@ -64,9 +63,7 @@ def set_(control: str, gate: str, reset: bool, as_json: bool, **options: str | f
         click.echo("(as it was before)")
     in_code = file.declared().min_keep
     if after.on_failure == "closed" and after.min_keep != in_code:
-        click.echo(
-            f"(a worker that cannot read this folder keeps the least share in the code, {in_code:g})"
-        )
+        click.echo(f"(a worker that cannot read this folder keeps {in_code:g}, as the code says)")
 
 
 def _as_json(settings: GateSettings, file: SettingsFile) -> dict[str, Any]:
