@@ -29,6 +29,7 @@ from headgate.sites.wire.client import CoordinatorClient, fetch_json
 from headgate.sites.wire.protocol import QueryReport
 from headgate.sites.wire.tokens import read_secret, reader_token, site_token
 from headgate.testing.clock import ManualClock
+from tests.eventually import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -333,10 +334,7 @@ def report(site: str, seq: int, queries: Any = ...) -> bytes:
 
 
 def wait_for(done: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENT_S
-    while not done():
-        assert time.monotonic() < until, "it did not happen"
-        time.sleep(0.02)
+    eventually(done, "what this test waits for", PATIENT_S)
 
 
 class Process:

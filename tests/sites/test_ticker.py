@@ -24,6 +24,7 @@ from headgate.sites.shared import SharedSite
 from headgate.sites.ticker import Ticker
 from headgate.sites.wire.client import CoordinatorClient
 from headgate.sites.wire.protocol import MAX_SIC, QueryReport, QueryUpdate, Reply
+from tests.eventually import eventually
 
 
 class FakeClient:
@@ -363,10 +364,7 @@ class TestTicker:
 
 
 def _wait(done: Callable[[], bool], seconds: float = 8.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.01)
+    eventually(done, "what this test waits for", seconds)
 
 
 class TestRealCoordinator:

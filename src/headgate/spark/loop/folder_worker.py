@@ -104,8 +104,9 @@ class FolderWorker:
 
     def pass_over(self, query: str, batch: int, reported: Collection[str]) -> None:
         """A batch ended that had nothing for the query's other ones."""
-        if self.idle:
-            return
+        with self._changed:
+            if not any(of == query and name not in reported for name, of in self._runs):
+                return
 
         def act() -> None:
             for (name, of), run in list(self._runs.items()):
@@ -165,16 +166,21 @@ class FolderWorker:
         began = self._began
         return 0.0 if began is None else time.monotonic() - began
 
-    def wait(self, patience_s: float | None = None) -> bool:
-        """Return when all that was left here so far is done; False where the folder hangs."""
-        patience_s = HANGS_S if patience_s is None else patience_s
+    def wait(self, at_most_s: float | None = None) -> bool:
+        """Return when all that was left here so far is done; False where the folder hangs.
+
+        `at_most_s` is for whoever cannot wait for a folder that is only slow, either.
+        """
+        until = None if at_most_s is None else time.monotonic() + at_most_s
         with self._changed:
             asked = self._left
             if self._thread is None:  # none can be begun any more: the process is about to end
                 while self._steps:
                     self._do_first()
             while self._done < asked:
-                left_s = patience_s - self.stuck_s()
+                left_s = HANGS_S - self.stuck_s()
+                if until is not None:
+                    left_s = min(left_s, until - time.monotonic())
                 if left_s <= 0.0:
                     return False
                 self._changed.wait(left_s)
