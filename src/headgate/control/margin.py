@@ -51,16 +51,17 @@ class Margin:
         self._inside = inside
         self._settings = settings or MarginSettings()
         self._normal = max(0.1, NormalDist().inv_cdf(inside))
-        self._quantile = self._normal
+        #: Standard deviations of the noise between aim and target.
+        self.quantile = self._normal
         self._rows_square = 0.0
 
     def add(self, miss: float, noise: float) -> None:
         """Learn from a batch that missed its expected length by this much (log)."""
         s = self._settings
-        outside = miss > self._quantile * noise
-        self._quantile += s.step * (self._inside if outside else self._inside - 1.0)
+        outside = miss > self.quantile * noise
+        self.quantile += s.step * (self._inside if outside else self._inside - 1.0)
         low, high = s.least * self._normal, s.most * self._normal
-        self._quantile = min(high, max(low, self._quantile))
+        self.quantile = min(high, max(low, self.quantile))
 
     def missed_rows(self, kept: float, budget: float) -> None:
         """So many rows were kept of a batch that was cut, and so many the budget said for its size."""
@@ -73,13 +74,13 @@ class Margin:
         by_rows = self._rows_square * rows_part * rows_part
         spread = math.sqrt(noise * noise + doubt * doubt + by_rows)
         s = self._settings
-        return min(s.highest_aim, max(s.lowest_aim, math.exp(-self._quantile * spread)))
+        return min(s.highest_aim, max(s.lowest_aim, math.exp(-self.quantile * spread)))
 
     def snapshot(self) -> dict[str, Any]:
         """The state, as JSON."""
-        return {"quantile": self._quantile, "rows_square": self._rows_square}
+        return {"quantile": self.quantile, "rows_square": self._rows_square}
 
     def restore(self, value: Mapping[str, Any]) -> None:
         """Go on from `snapshot`."""
-        self._quantile = float(value["quantile"])
+        self.quantile = float(value["quantile"])
         self._rows_square = float(value["rows_square"])
