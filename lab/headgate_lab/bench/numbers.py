@@ -41,7 +41,8 @@ class Number:
 
     def at(self, config: C, factor: float) -> C:
         """The config with this number moved by a factor."""
-        return self._moved(config, self.name.split("."), factor)
+        moved: C = self._moved(config, self.name.split("."), factor)
+        return moved
 
     def _moved(self, config: Any, path: Sequence[str], factor: float) -> Any:
         value = getattr(config, path[0])
