@@ -21,12 +21,14 @@ def _law(zipf: float | None, under: float, tuples: int = 10_000, items: int = 51
 
 
 _JOBS = {
-    "Zipf, 25 % too much": WorkerJob(_law(1.0, 0.25)),
-    "Zipf, 60 % too much": WorkerJob(_law(1.0, 0.6)),
-    "many keys, 50 % too much": WorkerJob(_law(None, 0.5, items=4096)),
-    "noisy costs": WorkerJob(_law(1.0, 0.4), noise=0.7),
-    "costs that double": WorkerJob(_law(1.0, 0.1), doubled=2.0),
+    "Zipf, 25 % too much": WorkerJob(_law(1.0, 0.25), target_s=4.0),
+    "Zipf, 60 % too much": WorkerJob(_law(1.0, 0.6), target_s=2.0),
+    "a short target": WorkerJob(_law(1.0, 0.25)),
+    "many keys, 50 % too much": WorkerJob(_law(None, 0.5, items=4096), target_s=3.0),
+    "noisy costs": WorkerJob(_law(1.0, 0.4), noise=0.7, target_s=3.0),
+    "costs that double": WorkerJob(_law(1.0, 0.1), doubled=2.0, target_s=3.0),
     "bursts": WorkerJob(_law(1.0, -0.3), in_bursts=0.4),
+    "cheap rows": WorkerJob(StreamLaw(1.0, 0.5, 20_000, 512, 64, 0.00002, 0.001), target_s=1.0),
     "an hour piled up": WorkerJob(_law(1.0, 0.25), piled_up=5000),
 }
 _QUICK = ("Zipf, 25 % too much", "bursts")

@@ -85,7 +85,7 @@ class InlinePolicy:
         rule = which.rule
         text = (
             f"PriceShedding(target={which.target!r}, rule=PriceRule(shape={rule.shape!r}, "
-            f"gamma={rule.gamma!r}, spread={rule.spread!r}, kp={rule.kp!r}, ki={rule.ki!r}), "
+            f"gamma={rule.gamma!r}, spread={rule.spread!r}, kp=0.3, ki=0.01), "
             f"costs={which.costs!r}, epsilon={which.epsilon!r}, delta={which.delta!r}, "
             f"half_life={which.half_life!r}, ack_every=16, seed={which.seed!r})"
         )

@@ -28,8 +28,8 @@ class PriceShedding:
     more where 6.4 ms were asked for (`test_the_competitors_drop_and_wait_as_measured`).
 
     Why "balanced" over a table is the default, from 40 streams of the paper's generator (Zipf-1.0, 25 %
-    under-provisioned, AVG(6.4 ms), Full Knowledge drops .2522): the saving is in drops against Full
-    Knowledge, the error is that of weighted counts per key, summed (Full Knowledge: .104).
+    under-provisioned, AVG(6.4 ms), ki = 0.01, Full Knowledge drops .2522): the saving is in drops
+    against Full Knowledge, the error is that of weighted counts per key, summed (Full Knowledge: .104).
 
     ======================  =============  =============  ==================================
     rule                    known: saving  table: saving  table: error

@@ -17,7 +17,7 @@ LAW = StreamLaw(1.0, 0.5, 3000, 128, shortest_s=0.0005, longest_s=0.032)
 def test_a_worker_in_virtual_time_holds_its_target_and_drops_no_more_than_it_must() -> None:
     found = run_worker(WorkerJob(LAW), PriceShedding())
     assert found.wait < 1.1
-    assert 0.5 < found.kept < 0.9, "half of the work fits, and the dear half of it goes"
+    assert 0.5 < found.kept < 0.9, "half of the work fits, and dear rows go first"
     assert run_worker(WorkerJob(LAW), PriceShedding()) == found, "no clock decides"
 
 

@@ -88,7 +88,7 @@ def test_the_price_kernel_decides_as_the_class_does(
 ) -> None:
     stream = law.draw(seed)
     rule = PriceRule(
-        shape, gamma=data.draw(st.sampled_from([1.0, 4.0])),
+        shape, gamma=data.draw(st.sampled_from([1.0, 4.0])), ki=data.draw(st.sampled_from([0.01, 0.03])),
         fade=data.draw(st.sampled_from([0.99, 0.9999])), lowest=data.draw(st.sampled_from([0.001, 0.1])),
     )  # fmt: skip
     config = AckedPrice(

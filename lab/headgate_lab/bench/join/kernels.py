@@ -72,9 +72,9 @@ def _block(random: np.random.Generator, size: int, probes: int) -> dict[str, flo
     found = {}
 
     def run(name: str, condition: Condition, probe: Rows, rows: Rows, share: float = 1.0) -> None:
-        picked = None if share >= 1.0 else np.arange(max(1, int(probe.n * share)), dtype=np.int32)
-        seconds = _best(lambda: match(condition, probe, rows, picked, _ALWAYS))
-        found[name] = (probe.n if picked is None else len(picked)) * rows.n / seconds
+        some = None if share == 1.0 else np.arange(max(1, int(probe.n * share)))
+        seconds = _best(lambda: match(condition, probe, rows, some, _ALWAYS))
+        found[name] = (probe.n if some is None else len(some)) * rows.n / seconds
 
     ours, theirs = _sets(random, probes, 128, 5), _sets(random, size, 128, 5)
     run("overlap, pairs written, 1 % match", _TWO, ours, theirs)

@@ -22,6 +22,7 @@ from headgate_lab.figures.las.policies import (
 )
 from headgate_lab.figures.sweep import Caption, Sample, Sweep, how_many
 from headgate_lab.papers.las import AckedPrice, AverageLatency, LasSettings, clairvoyant_bound
+from headgate_lab.papers.las.price_shedder import ONLINE
 from headgate_lab.sim.las.queue import LasRun, PublishedPolicy, run
 from headgate_lab.sim.las.stream import StreamLaw
 
@@ -82,7 +83,7 @@ def _policies(point: Point, seed: int) -> dict[str, LasSettings | AckedPrice | P
         LAS: LasSettings(target, seed=seed),
         FULL: PublishedPolicy(FULL, target),
         OURS: AckedPrice(target, seed=seed),
-        SOFT: AckedPrice(target, PriceRule("soft"), seed=seed),
+        SOFT: AckedPrice(target, PriceRule("soft", ki=ONLINE.ki), seed=seed),
         OURS_KNOWN: AckedPrice(target, costs="known", seed=seed),
-        HARD_KNOWN: AckedPrice(target, PriceRule("hard"), costs="known", seed=seed),
+        HARD_KNOWN: AckedPrice(target, PriceRule("hard", ki=ONLINE.ki), costs="known", seed=seed),
     }

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 
 from headgate.errors import BadArgument, SnapshotError
 from headgate.guards.backlog import Backlog
-from headgate.guards.price import Price
+from headgate.guards.price import Price, PriceRule
 from headgate.guards.price_shedding import PriceShedding
 from headgate.guards.utility import Utility, may_always_drop
 from headgate.guards.verdict import Shedder, Verdict
@@ -24,13 +24,17 @@ from headgate.sketches.cost_table import CostTable
 from headgate.sketches.hashing import uniform
 from headgate_lab.papers.las.acks import Ack, AckingOperator
 
-__all__ = ["AckedPrice", "PriceShedder"]
+__all__ = ["ONLINE", "AckedPrice", "PriceShedder"]
 
 
 class _Costs(Protocol):
     def learn(self, key: int, seconds: float) -> None: ...
     def duration(self, key: int) -> float: ...
     def to_bytes(self) -> bytes: ...
+
+
+#: A queue of two or three tuples wants a price that follows more slowly than a worker's batches do.
+ONLINE = PriceRule(ki=0.01)
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class AckedPrice(PriceShedding):
     correct it like any estimate.
     """
 
+    rule: PriceRule = ONLINE
     ack_every: int = 16
     #: How much an acknowledgement's ratio of real to estimated work counts after the next one.
     ack_memory: float = 0.9

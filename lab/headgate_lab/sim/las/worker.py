@@ -8,12 +8,12 @@ all lessons, as in a Spark task.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
 from headgate.core.cold_start import COLD_BATCHES
 from headgate.guards.inline_policy import InlinePolicy
@@ -23,8 +23,6 @@ from headgate.sketches.hashing import mix64
 from headgate_lab.sim.las.stream import StreamLaw
 
 __all__ = ["WorkerJob", "WorkerRun", "run_worker"]
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -90,10 +88,10 @@ def run_worker(
     costs, state = policy.costs(), None
     weights: Counter[int] = Counter()
     waits, longest, kept = 0.0, 0.0, 0
-    now, row, batch = 0.0, 0, 0
+    now, began, row, batch = 0.0, 0.0, 0, 0
     while row < len(keys):
-        now = max(now, math.floor(max(now, arrivals[row]) / job.trigger_s + 1.0) * job.trigger_s)
-        stop = int(np.searchsorted(arrivals, now, side="right"))
+        now = max(now, began + job.trigger_s, arrivals[row])
+        stop = bisect_right(arrivals, now)
         shedder = policy.build(costs, costs.mean, mix64(seed + mix64(batch)), state)
         began = now
         earliest = began - cold_wait * job.target_s if batch < COLD_BATCHES else -math.inf
