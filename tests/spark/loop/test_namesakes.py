@@ -115,7 +115,7 @@ def test_a_join_follows_its_own_budget_though_a_namesake_was_made_since(
         (work,) = set(found)
         assert work is not None
         running: Any = ControlLoop.of(spark).folders.worker(control).running()
-        assert running["join", str(query.id)].fixed_work == work
+        assert running["join", str(query.id)].fixed_work == work.units
         del second
         with pytest.raises(hg.BadArgument, match="gate 'join' is running in query"):
             _join(streams, control, 9000.0)
@@ -140,7 +140,10 @@ def test_results_go_to_the_site_whose_meter_measured_them(
         writer = frames[0].writeStream.format("noop").option("checkpointLocation", str(tmp_path / "cp"))
         writer.trigger(availableNow=True).start().awaitTermination()
         ControlLoop.of(spark).drain()
-        seen = [site._shares._queries["q"].results for site in sites]
+        seen = []
+        for site in sites:
+            with site._shared as allocator:
+                seen.append(allocator.state._queries["q"].results)
         amounts = [0.0 if one is None else sum(a for _, a in one._batches) for one in seen]
         assert amounts == pytest.approx([2.0, 0.0])
     finally:
