@@ -143,7 +143,7 @@ def test_results_go_to_the_site_whose_meter_measured_them(
         seen = []
         for site in sites:
             with site._shared as allocator:
-                seen.append(allocator.state._queries["q"].results)
+                seen.append(allocator.state.accounts["q"].results)
         amounts = [0.0 if one is None else sum(a for _, a in one._batches) for one in seen]
         assert amounts == pytest.approx([2.0, 0.0])
     finally:
