@@ -70,10 +70,10 @@ def _steps(job: Job, seeds: tuple[int, ...]) -> dict[str, Any]:
     enter, zero, after, later, first = [], [], [], [], []
     for seed in seeds:
         up = _batches(job, step(0.5, 5.0, 40 * job.target_s), 120, seed)
-        high = [b for b in up if b.start > 41 * job.target_s]
+        high = [b for b in up if b.start > 40 * job.target_s]
         enter.append(_to_enter(high, job.target_s))
         down = _batches(job, step(5.0, 0.5, 40 * job.target_s), 200, seed)
-        low = [b for b in down if b.start > 42 * job.target_s]
+        low = [b for b in down if b.start > 41 * job.target_s]
         zero.append(next(i for i in range(len(low) + 1) if all(b.kept == b.arrived for b in low[i:])))
         engine = _engine(job, step(2.0, 2.0, 0.0), seed)
         engine.run(60)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +13,7 @@ from headgate.control.fixed import check_rate
 from headgate.control.futility import FutilityCheck
 from headgate.control.margin import Margin
 from headgate.control.tuning import HoldTuning
+from headgate.control.what_fits import WhatFits
 from headgate.core.load import Budget, LoadSample, ReadLimit
 from headgate.core.row_budget import RowBudget
 from headgate.durations import Duration, seconds
@@ -26,7 +26,6 @@ __all__ = ["FIRST_ROWS", "HoldDuration", "HoldDurationController", "check_first_
 FIRST_ROWS = 100_000.0
 
 _SNAPSHOT = 2
-_HALVINGS = 11  # to a twentieth of a per cent
 
 
 def check_inside(inside: float) -> float:
@@ -241,8 +240,8 @@ class HoldDurationController(Controller):
         fits = self._given = self._fits(max(expected, sample.arrived))
         keep = fits.keep(expected)
         why = (
-            f"{fits.rows(math.inf if expected <= 0 else expected):.0f} of about {expected:.0f} rows fit "
-            f"into {fits.aim_s:.2f} s; up to {fits.whole:.0f} run whole"
+            f"{fits.rows(expected):.0f} of about {expected:.0f} rows are kept; batches of up to "
+            f"{fits.whole:.0f} run whole, larger ones are cut to {fits.aim_s:.2f} s"
         )
         state = self._state(keep)
         if self._futility.futile:
@@ -252,14 +251,11 @@ class HoldDurationController(Controller):
     def _fits(self, arrived: float) -> RowBudget:
         """What fits, from what was learned; `arrived` is the size at which the aim is worked out."""
         target, lasting = max(self.target_s, self._relaxed), max(self.lasting_s, self._relaxed)
+        fits = WhatFits(self._cost, self._margin, self._tuning.whole, self._cutting)
+        aim, whole = fits.aim_s(target, arrived), fits.whole(target)
+        late_s = max(self._durations)  # of two: a plan may be pinned before the last batch is over
+        whole = max(whole, fits.whole_while_sustained(lasting, self.arrivals, late_s))
         cost = self._cost
-        most = max(1.0, cost.rows_within(target, arrived))
-        kept = _largest(most, lambda rows: self._late_s(rows, max(rows, arrived)) <= target)
-        # Where nothing can be kept in time, the aim is what the noise alone leaves.
-        least = target * self._margin.aim(cost.noise, 0.0, 0.0)
-        aim = cost.predict(kept, max(kept, arrived)) if kept > 0 else least
-        whole = _largest(cost.rows_within(target), lambda rows: self._late_s(rows, rows) <= target)
-        whole = max(whole, self._whole_in_the_long_run(lasting))
         return RowBudget(
             aim,
             cost.fixed_s,
@@ -268,50 +264,6 @@ class HoldDurationController(Controller):
             whole=whole,
             min_keep=self._config.min_keep,
         )
-
-    def _late_s(self, kept: float, arrived: float) -> float:
-        """What a batch takes that is late by just as much as the wanted share of batches may be."""
-        cost = self._cost
-        expected = cost.predict(kept, arrived)
-        part = cost.per_kept_s * kept / max(expected, 1e-9)
-        return expected / self._margin.aim(cost.noise, cost.doubt(kept, arrived), part)
-
-    def _whole_within(self, seconds_: float) -> float:
-        """Rows of a whole batch that takes so long.
-
-        Overload has to be proved before batches are cut, because one long batch proves nothing: until
-        then the fit's doubt counts for the rows. But sizes that no batch has shown are not trusted once
-        there were some batches, or one had to be cut.
-        """
-        cost, rule = self._cost, self._tuning.whole
-        learning = cost.samples <= rule.learning and not self._cutting
-
-        def holds(rows: float) -> bool:
-            doubt = cost.doubt(rows, rows)
-            unseen = 0.0 if learning else min(10.0, max(0.0, doubt - cost.noise))
-            proof = 0.0 if self._cutting else min(rule.proof * doubt, math.log(rule.longest))
-            return cost.predict(rows, rows) * math.exp(unseen - proof) <= seconds_
-
-        return _largest(cost.rows_within(rule.longest * seconds_), holds)
-
-    def _whole_in_the_long_run(self, lasting: float) -> float:
-        """Rows that run whole because the load can be sustained; 0 where it cannot.
-
-        It can where whole batches would settle below the target at the rate at which rows arrive: a
-        batch that takes the target collects for as long, or for the trigger's interval, and if it
-        takes longer than that, batches settle above the target or nowhere. No batch's own noise is in
-        it. After a batch that was late by chance the next one has collected for longer; it is allowed
-        as much more, up to a bound. Of the last two, since a plan may be pinned before the last one is
-        over.
-        """
-        rule = self._tuning.whole
-        fitting = (rule.leave if self._cutting else rule.enter) * self._whole_within(lasting)
-        if self.arrivals.lasting * max(lasting, self.arrivals.interval_s) > fitting:
-            return 0.0
-        late = max(self._durations) / lasting
-        if self._cutting or late <= 1.0:
-            return fitting
-        return max(fitting, min(late * fitting, self._cost.rows_within(rule.longest * lasting)))
 
     def _why_futile(self, sample: LoadSample) -> str:
         return (
@@ -323,14 +275,3 @@ class HoldDurationController(Controller):
         if keep >= 1.0:
             return "idle"
         return "min_keep" if keep <= self._config.min_keep else "shedding"
-
-
-def _largest(most: float, holds: Callable[[float], bool]) -> float:
-    """The largest number of rows up to `most` for which something holds that ends somewhere."""
-    if holds(most):
-        return most
-    low, high = 0.0, most
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low

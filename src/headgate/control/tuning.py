@@ -8,30 +8,9 @@ from headgate.control.arrivals import ArrivalSettings
 from headgate.control.batch_cost import CostFit
 from headgate.control.futility import FutilitySettings
 from headgate.control.margin import MarginSettings
+from headgate.control.what_fits import WholeRule
 
-__all__ = ["HoldTuning", "WholeRule"]
-
-
-@dataclass(frozen=True)
-class WholeRule:
-    """When batches run whole without a margin: while the load can be sustained.
-
-    `enter` and `leave` are shares of the capacity, that is of the rows a second with which whole batches
-    settle at the target.
-    """
-
-    #: A load below this share can be sustained; above it batches are cut to the aim. The fit's error
-    #: is some 2 %, so a load at nine tenths of the capacity never gets there.
-    enter: float = 0.95
-    #: Once batches are cut, the load must fall below this one: at the edge it does not flap.
-    leave: float = 0.93
-    #: The longest that a whole batch may be expected to take after one that was late by chance; a share
-    #: of the target.
-    longest: float = 1.3
-    #: Standard deviations of the fit by which a load must be too high before the first batch is cut.
-    proof: float = 1.645
-    #: Batches in which sizes that were never seen are trusted: there are no others yet.
-    learning: int = 8
+__all__ = ["HoldTuning"]
 
 
 @dataclass(frozen=True)
