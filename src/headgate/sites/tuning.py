@@ -2,8 +2,8 @@
 
 Nobody has to set them; what a person decides about a site is in `SiteSettings`. Each number was varied
 from half to twice its value on sites of several kinds (``headgate bench site-numbers``, in virtual
-time). Where a comment does not say otherwise, neither the lowest SIC of a site's queries nor the share
-of batches that end in time depends on the exact value.
+time). Where a comment does not say "not flat", neither the lowest SIC of a site's queries nor the share
+of batches that end in time depends on the exact value. Some are only bounds, which no such site reaches.
 
 A *trim* is the factor by which planned capacity is corrected to what really happens; a batch's *target*
 is how long it may take (`hold`).
@@ -34,7 +34,9 @@ class CapacityTuning:
     #: Share of the target. The trim grows only while all batches take less. The gap below `late` keeps
     #: the trim from going up and down with every batch.
     early: float = 0.75
-    #: Share of the target at which a correction aims: between `early` and `late`, where it may rest.
+    #: Share of the target at which a correction aims: between `early` and `late`, where it may rest. Not
+    #: flat: it is the choice between more rows and more batches in time (0.7 instead of 0.85: 5 % less
+    #: SIC, 1.5 % more batches in time; 0.925: the reverse).
     aim: float = 0.85
     #: Factor. The trim falls by no more than this for one batch, which is no trend.
     most_cut: float = 0.7
@@ -48,19 +50,23 @@ class CapacityTuning:
     least_trim: float = 0.05
     most_trim: float = 4.0
     #: Factor a second by which the trim grows. It falls in one batch and grows in half a minute, since
-    #: too much is paid for by all queries at once, and too little only by some rows.
+    #: too much is paid for by all queries at once, and too little only by some rows. Not flat, as above:
+    #: twice as fast is 5 % more SIC and 2 % fewer batches in time.
     growth: float = 1.04
     #: Seconds that one batch lets it grow at most: a stream with a long trigger speaks for the time
     #: since its last batch, but not for minutes.
     longest_growth_s: float = 4.0
     #: Share of the planned task time that rows get, however much batches cost without any: below it
-    #: shedding would save next to nothing, and every query would stop.
+    #: shedding would save next to nothing, and every query would stop. Not flat where batches cost more
+    #: than there is: there it is what rows get, and twice of it makes small streams late.
     for_rows: float = 0.25
     #: Share of the cores. Where all other streams use less than this, they are not why one is late;
     #: beside a stream with derived rows, which cannot give way, they have to use less to be left alone.
     alone: float = 0.2
     beside_derived: float = 0.05
-    #: Share of the cores. Where all streams together use less, nobody is late because of another.
+    #: Share of the cores. Where all streams together use less, nobody is late because of another. Not
+    #: flat upwards: a site that uses eight tenths of its cores is taken for idle then, and streams limit
+    #: themselves one by one.
     idle: float = 0.6
 
 
@@ -71,8 +77,9 @@ class StreamTuning:
     #: Share of a batch that its rows must have taken before its lateness is a reason to shed: a batch
     #: that is late for other reasons is not helped by fewer rows.
     on_rows: float = 0.2
-    #: Seconds, and batches, without a word after which a stream has stopped and costs nothing. Longer
-    #: than a garbage collection or a slow commit, and shorter than people wait.
+    #: Seconds, and batches, without a report after which a stream has stopped and costs nothing. Longer
+    #: than a garbage collection or a slow commit, and shorter than people wait. Not flat upwards: a
+    #: source that pauses for half a minute has its share kept free all the time.
     silent_s: float = 15.0
     silent_batches: float = 5.0
     #: Share of the target. A stream whose batches take more without any row is late whatever is kept.
@@ -84,7 +91,9 @@ class StreamTuning:
     easy: float = 0.5
     #: Share of the own limit that a batch must have come near before the limit is raised.
     near: float = 0.7
-    #: Batches at the start of a run that pay for compiling and for starting workers.
+    #: Batches at the start of a run that pay for compiling and for starting workers. Not flat: with one,
+    #: a site that starts cold takes what the second costs for its rows'; with four, long triggers learn
+    #: their price minutes later.
     cold: int = 2
 
 
