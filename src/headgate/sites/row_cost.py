@@ -3,8 +3,9 @@
 The fit of a gate by itself (`headgate.control`) holds one query's target, and what it thinks of a row
 matters little as long as batches end in time. At a site a row's price decides how many rows each stream
 gets. Batches become longer there when neighbours are busy, and whatever blames the rows for it keeps
-fewer of them for nothing: beside neighbours that come and go, a plain least-squares line has four times
-the price and sheds half of the rows that would fit (``tests/sites/test_row_cost.py`` swaps the two).
+fewer of them for nothing: beside neighbours that come and go, a plain least-squares line finds a price
+several times too high and sheds a third to a half of the rows that fit (``tests/sites/test_row_cost.py``
+swaps the two). On the other virtual sites of the laboratory a line does about as well.
 
 So two rules. Rows cannot have cost more than the whole batch: the least time per row of recent batches
 is a bound, and it is the batch with many rows that sets it. Below it the price is the median slope
