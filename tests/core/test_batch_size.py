@@ -23,7 +23,7 @@ def test_offsets_are_taken_for_rows_until_batches_say_otherwise() -> None:
     assert sizing.rows(_offsets(1000)) == pytest.approx(375)
 
 
-@pytest.mark.parametrize("unit", ["seconds", "bytes", "files"])
+@pytest.mark.parametrize("unit", ["steps", "bytes", "files"])
 def test_other_units_say_nothing_before_the_first_batch(unit: str) -> None:
     sizing = Sizing()
     assert sizing.rows((BatchSize(7, unit),)) is None
@@ -67,6 +67,15 @@ def test_of_several_sources_the_one_that_explains_the_rows_is_found() -> None:
         sizing.add((BatchSize(other, OFFSETS), BatchSize(own, OFFSETS)), arrived=own)
     assert sizing.rows((BatchSize(1, OFFSETS), BatchSize(600, OFFSETS))) == pytest.approx(600)
     assert sizing.unit((BatchSize(1, OFFSETS), BatchSize(600, OFFSETS))) == OFFSETS
+
+
+def test_behind_a_union_all_sources_are_the_gates_own() -> None:
+    sizing, draw = Sizing(), random.Random(2)
+    for _ in range(5):
+        one, other = 10_000, draw.randrange(100, 1_000)
+        sizing.add((BatchSize(one, OFFSETS), BatchSize(other, OFFSETS)), arrived=one + other)
+    burst = (BatchSize(10_000, OFFSETS), BatchSize(500_000, OFFSETS))
+    assert sizing.rows(burst) == pytest.approx(510_000)
 
 
 def test_a_source_of_another_kind_begins_anew() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from headgate import Budget, FixedRate, GroupRates, GroupStats, LoadSample, Policy, Uniform, ValueClasses
 from headgate.core.load import ReadLimit
+from headgate.core.offer import Offer
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.core.witness import Witness
 from headgate.run.gate_report import BatchReport
@@ -408,3 +409,30 @@ def test_a_replay_that_keeps_other_rows_says_so(control: Path) -> None:
     assert _count(job, 100, 50, fingerprint="b").evidence.doubt == ""
     assert "kept other rows" in _count(job, 100, 50, fingerprint="x").evidence.doubt
     assert _count(job, 100, 50, fingerprint="d").evidence.doubt == "", "a batch that is new"
+
+
+def _offered(job: Job) -> Offer:
+    value = json.loads((job.store.folder / "plan.json").read_text())
+    return Offer.from_json(value["offer"])
+
+
+def test_a_budget_is_for_the_rows_that_the_policy_wants_also_after_a_lull_and_a_restart(
+    control: Path,
+) -> None:
+    """A policy that keeps a tenth at any budget: nine tenths of what comes is no load."""
+    job = Job(control, GateSettings(hold=1), policy=GroupRates("level", {}, default=0.1))
+    job.steps(5, 20_000)
+    assert _offered(job).wanted == pytest.approx(0.1, rel=0.01)
+    job.step(0)
+    assert _offered(job).wanted == pytest.approx(0.1, rel=0.01)
+    job.restart()
+    assert _offered(job).wanted == pytest.approx(0.1, rel=0.01)
+
+
+def test_in_monitor_mode_sizes_are_told_and_advice_is_for_the_batch_that_came(control: Path) -> None:
+    job = Job(control, GateSettings(hold=1, mode="monitor"))
+    job.steps(20)
+    assert not _offered(job).cuts
+    small = job.step(1_000)
+    assert small is not None
+    assert small.would_shed == 0, "it fits, whatever came before it"

@@ -73,13 +73,23 @@ def test_a_failed_plan_is_not_resolved(store: PlanStore) -> None:
     assert store.pin(4, FALLBACK, resolve=_resolve).plan == KEEP_ALL
 
 
+def test_a_size_that_cannot_be_read_does_not_cost_the_pin(store: PlanStore) -> None:
+    store.publish(Plan(0.9), after=3, offer=OFFER)
+    pin = store.pin(4, FALLBACK, resolve=_resolve)
+    path = store._pin_path(4)
+    path.write_text(json.dumps({**pin.to_json(), "expected": {"of": "a later version"}}))
+    again = store.pin(4, FALLBACK, resolve=_resolve)
+    assert (again.plan, again.expected) == (pin.plan, None)
+
+
 def test_an_offer_comes_back_from_json() -> None:
     sizing = Sizing()
     sizing.add((BatchSize(9.0, "bytes"),), 3)
     groups = GroupStats({7: 3}, 10, {"a": 7}, Strata(2, (1.0, 2.0), 0.5), 9, "eJw=")
-    offer = Offer(Budget(0.5, "shedding", sic=0.25, fits=FITS), groups, sizing, 0.3)
+    offer = Offer(Budget(0.5, "shedding", "why", sic=0.25, fits=FITS), groups, sizing, 0.3, "p", False)
     again = Offer.from_json(json.loads(json.dumps(offer.to_json())))
     assert (again.budget, again.groups, again.wanted) == (offer.budget, groups, 0.3)
+    assert (again.policy, again.cuts) == ("p", False)
     assert again.sizing.to_json() == sizing.to_json()
 
 

@@ -35,7 +35,9 @@ class HoldDelay:
     def duration(self) -> HoldDuration:
         """The batch duration that leaves as much time for waiting."""
         half = seconds(self.target) / 2
-        return HoldDuration(half, self.min_keep, self.inside, self.first_rows, self.tuning)
+        # Rows for each second of the whole target, of which a batch gets half.
+        first_rows = 2.0 * self.first_rows
+        return HoldDuration(half, self.min_keep, self.inside, first_rows, self.tuning)
 
     def build(self, snapshot: Mapping[str, Any] | None = None) -> Controller:
         """The controller, fresh or from a snapshot."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,17 @@ __all__ = ["FIRST_ROWS", "HoldDuration", "HoldDurationController", "check_first_
 FIRST_ROWS = 100_000.0
 
 _SNAPSHOT = 2
+
+
+def require_finite(snapshot: Any) -> None:
+    """Refuse what was learned where a number in it is none: every budget after it would be none, too."""
+    if isinstance(snapshot, Mapping):
+        snapshot = list(snapshot.values())
+    if isinstance(snapshot, list | tuple):
+        for value in snapshot:
+            require_finite(value)
+    elif isinstance(snapshot, float) and not math.isfinite(snapshot):
+        raise ValueError(f"{snapshot} was learned, which is no number")
 
 
 def check_inside(inside: float) -> float:
@@ -133,6 +145,7 @@ class HoldDurationController(Controller):
         }
 
     def _restore(self, snapshot: Mapping[str, Any]) -> None:
+        require_finite(snapshot)
         if "v" not in snapshot:
             self._restore_0_1_0(snapshot)
             return

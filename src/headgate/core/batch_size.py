@@ -29,7 +29,8 @@ class BatchSize:
     """What one source has for a batch, in the unit in which its offsets count."""
 
     units: float
-    #: ``offsets`` (Kafka's: some have no row), ``seconds`` (the rate source's), ``bytes``, ``files``.
+    #: ``offsets`` (Kafka's: some have no row), ``steps`` (seconds, of the rate source), ``bytes``,
+    #: ``files``.
     unit: str
 
 
@@ -79,7 +80,8 @@ class Sizing:
 
     Offsets are not always rows: markers of transactions and compacted records have none, a filter in
     front of the gate takes some away, and files have bytes. All of that is one ratio, which rises at
-    once and falls slowly. Of several sources, the one whose ratio scatters least is the gate's own.
+    once and falls slowly. Of several sources, the one whose ratio scatters least is the gate's own, or
+    all together, as behind a union.
 
     >>> sizing = Sizing()
     >>> sizing.rows((BatchSize(100, "offsets"),)), sizing.rows((BatchSize(100, "bytes"),))
@@ -95,7 +97,7 @@ class Sizing:
 
     def add(self, sizes: Sequence[BatchSize], arrived: int) -> None:
         """A batch of these sizes brought so many rows."""
-        for index, size in enumerate(sizes):
+        for index, size in enumerate(_candidates(sizes)):
             if size.units > 0:
                 self._learn(index, size, arrived)
 
@@ -119,6 +121,7 @@ class Sizing:
 
     def rows(self, sizes: Sequence[BatchSize]) -> float | None:
         """The rows that a batch of these sizes brings; None while nobody can tell."""
+        sizes = _candidates(sizes)
         index = self._own(sizes)
         if index is None:
             return None
@@ -129,6 +132,7 @@ class Sizing:
 
     def unit(self, sizes: Sequence[BatchSize]) -> str:
         """In what the size is known."""
+        sizes = _candidates(sizes)
         index = self._own(sizes)
         return "" if index is None else sizes[index].unit
 
@@ -165,3 +169,10 @@ class Sizing:
         except (TypeError, ValueError) as error:
             raise SnapshotError(f"{value!r} is nothing that was learned of sizes: {error}") from error
         return sizing
+
+
+def _candidates(sizes: Sequence[BatchSize]) -> Sequence[BatchSize]:
+    """What may be the gate's own: each source, and all together where they count alike."""
+    if len(sizes) < 2 or len({size.unit for size in sizes}) > 1:
+        return sizes
+    return (*sizes, BatchSize(sum(size.units for size in sizes), sizes[0].unit))

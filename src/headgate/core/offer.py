@@ -30,6 +30,10 @@ class Offer:
     #: The share of the rows that a whole budget would keep: below 1 where a policy has maxima of its
     #: own, and then the budget is for those rows alone.
     wanted: float = 1.0
+    #: The policy that `groups` was counted for, as text; to another one it says nothing.
+    policy: str = ""
+    #: Whether plans are cut at all: in monitor mode only the size is told.
+    cuts: bool = True
 
     def at(self, rows: float) -> Budget:
         """The budget for a batch of so many rows."""
@@ -42,6 +46,8 @@ class Offer:
             "groups": _groups_to_json(self.groups),
             "sizing": self.sizing.to_json(),
             "wanted": self.wanted,
+            "policy": self.policy,
+            "cuts": self.cuts,
         }
 
     @classmethod
@@ -53,6 +59,8 @@ class Offer:
                 _groups_from_json(value["groups"]),
                 Sizing.from_json(value["sizing"]),
                 float(value["wanted"]),
+                str(value["policy"]),
+                bool(value["cuts"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise SnapshotError(f"what was published is no offer ({error!r})") from error
@@ -60,7 +68,8 @@ class Offer:
 
 def _budget_to_json(budget: Budget) -> dict[str, Any]:
     fits = None if budget.fits is None else budget.fits.to_json()
-    return {"keep": budget.keep, "state": budget.state, "sic": budget.sic, "fits": fits}
+    told = {"keep": budget.keep, "state": budget.state, "why": budget.why, "sic": budget.sic}
+    return {**told, "fits": fits}
 
 
 def _budget_from_json(value: Mapping[str, Any]) -> Budget:
@@ -68,6 +77,7 @@ def _budget_from_json(value: Mapping[str, Any]) -> Budget:
     return Budget(
         keep=float(value["keep"]),
         state=str(value["state"]),
+        why=str(value["why"]),
         sic=None if sic is None else float(sic),
         fits=None if fits is None else RowBudget.from_json(fits),
     )

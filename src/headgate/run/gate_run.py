@@ -56,7 +56,8 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
         self._witnessed = ("", "")
         self._met = PinnedPlan(KEEP_ALL, "start")
         #: The share of the last batch's rows that a whole budget would have kept.
-        self._wanted = 1.0
+        self._wanted = _share(learned.get("wanted"))
+        self._said = ""
         self.publish()
 
     def _build(self, snapshot: Mapping[str, Any] | None) -> Controller:
@@ -86,6 +87,7 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
                 "controller": self._controller.snapshot(),
                 "concept": self._groups.to_json(),
                 "sizing": self._sizing.to_json(),
+                "wanted": self._wanted,
             }
         )
 
@@ -143,9 +145,9 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
         """How long a batch must last before the plan that follows it is worth waiting for."""
         if self.settings.mode != "shed" or self.settings.target_s is None:
             return None
-        if self._budget.fits is not None and self._met.sized:
-            return None  # a batch meets a plan for its own size; one report more changes little of it
-        return 0.0 if self._budget.keep < 1.0 else 0.5 * self.settings.target_s
+        # A batch that meets a plan for its own size needs the last report for the prices alone.
+        known = self._budget.keep >= 1.0 or (self._budget.fits is not None and self._met.sized)
+        return 0.5 * self.settings.target_s if known else 0.0
 
     def publish(self) -> None:
         """The plan for the next batch that pins one."""
@@ -159,10 +161,11 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
             log.warning("%s: the plan cannot be written (%s)", self, error)
 
     def _offer(self) -> Offer | None:
-        """What the plan is made of, where a batch's own size decides."""
-        if self.settings.mode != "shed" or self._budget.fits is None:
+        """What the plan is made of, where a batch's size decides; in other modes, what sizes mean."""
+        if self._budget.fits is None:
             return None
-        return Offer(self._budget, self._groups.stats, self._sizing, self._wanted)
+        cuts, policy = self.settings.mode == "shed", repr(self.spec.policy)
+        return Offer(self._budget, self._groups.stats, self._sizing, self._wanted, policy, cuts)
 
     def _plan_or_fallback(self) -> tuple[Plan | None, str]:
         """The next plan, and why; None where the last one goes on, after a fault that may stay alone."""
@@ -255,14 +258,16 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
         A policy with maxima of its own sheds at any budget; what it would never keep is no load.
         """
         sample = replace(report.sample, met=self._met.plan)
+        if sample.arrived <= 0:
+            return sample
         whole = self.spec.policy.plan(Budget(1.0, "idle"), self._groups.stats)
-        self._wanted = 1.0
         if whole.keeps_everything or whole.default <= 0.0:
+            self._wanted = 1.0
             return sample
         met = min(1.0, self._met.plan.default / whole.default)
         wanted = round(sample.kept / met) if met > 0.0 else sample.arrived
         wanted = max(sample.kept, min(sample.arrived, wanted))
-        self._wanted = wanted / sample.arrived if sample.arrived > 0 else 1.0
+        self._wanted = wanted / sample.arrived
         return replace(sample, arrived=wanted)
 
     def pass_over(self, batch: int) -> None:
@@ -276,6 +281,9 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
         self._faults.end()
         sample, (confirmed_by, doubt) = report.sample, self._witnessed
         met = self._met
+        if met.note not in ("", self._said):
+            self._said = met.note
+            log.warning("%s: batch %d: %s", self, sample.batch_id, met.note)
         remark, would_shed = self._faults.said, 0
         if not self._faults.now:
             try:
@@ -308,7 +316,8 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
         """In monitor mode: the rows that the plan would have shed."""
         if self.settings.mode != "monitor":
             return 0
-        advice = self.spec.policy.plan(self._budget, self._groups.stats)
+        rows = round(self._groups.stats.total * self._wanted)
+        advice = self.spec.policy.plan(self._budget.at(rows), self._groups.stats)
         share = self.spec.policy.would_keep(advice, self._groups.stats)
         if share is not None:
             return round((1.0 - share) * self._groups.stats.total)
@@ -352,6 +361,10 @@ def _measures(report: BatchReport, plan: Plan) -> dict[str, float]:
         "groups_yielded": float(drawn.yielded),
     }
     return found if plan.level is None else {**found, "level": plan.level}
+
+
+def _share(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) and 0.0 <= value <= 1.0 else 1.0
 
 
 def _target(settings: GateSettings) -> tuple[object, ...]:

@@ -45,14 +45,14 @@ class GateSpec(SettledSpec):
     #: The plan of a query's first batch.
     opening: Plan = field(default=KEEP_ALL, compare=False)
 
-    def opening_budget(self) -> Budget | None:
+    def opening_budget(self, settings: GateSettings) -> Budget | None:
         """What fits into a query's first batch, whose size is known when it begins; None where any does.
 
-        People's settings, or their `start`, may say another share; then that is the opening.
+        `settings` are those that hold, people's changes included. A `start` says the share itself.
         """
-        if self.start < 1.0 or self.settings.mode != "shed":
+        if self.start < 1.0 or settings.mode != "shed":
             return None
-        budget = (self.controller or self.settings.controller_config()).build(None).opening(0.0)
+        budget = (self.controller or settings.controller_config()).build(None).opening(0.0)
         return budget if budget.fits is not None else None
 
     def made_of(self) -> tuple[object, ...]:

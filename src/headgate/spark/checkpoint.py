@@ -30,6 +30,10 @@ __all__ = [
 ]
 
 
+#: A compacted log is read back in pieces of so many bytes.
+_BLOCK = 1 << 16
+
+
 def local_path(location: str) -> Path | None:
     """A location as a path that this process can open; None on another file system.
 
@@ -85,7 +89,8 @@ def ends_of_batch(checkpoint: Path, batch: int) -> list[Any]:
 
     Raises OSError where the log does not have the batch, ValueError where it is of a kind unknown here.
     """
-    version, _, *sources = (checkpoint / "offsets" / str(batch)).read_text().splitlines()
+    text = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8")
+    version, _, *sources = text.rstrip("\n").split("\n")
     if version != "v1":
         raise ValueError(f"an offset log of version {version!r}")
     return [None if line == "-" else json.loads(line) for line in sources]
@@ -97,34 +102,63 @@ def first_offsets(checkpoint: Path, source: int) -> Any:
     return json.loads(text[text.index("{") :])
 
 
-def records_between(start: Mapping[str, Any], end: Mapping[str, Any]) -> int:
-    """Offsets between two positions in topics; a partition that is new begins at 0.
+def records_between(start: Mapping[str, Any], end: Mapping[str, Any]) -> int | None:
+    """Offsets between two positions in topics; a partition that is new in its topic begins at 0.
 
-    >>> records_between({"t": {"0": 5}}, {"t": {"0": 8, "1": 2}})
-    5
+    None where that says nothing of rows: a topic that was made anew goes back, and one that joined by
+    its pattern may begin anywhere.
+
+    >>> records_between({"t": {"0": 5}}, {"t": {"0": 8, "1": 2}}), records_between({}, {"t": {"0": 8}})
+    (5, None)
     """
-    return sum(
-        int(last) - int(start.get(topic, {}).get(partition, 0))
+    if not end.keys() <= start.keys():
+        return None
+    taken = [
+        int(last) - int(start[topic].get(partition, 0))
         for topic, partitions in end.items()
         for partition, last in partitions.items()
-    )
+    ]
+    return None if any(records < 0 for records in taken) else sum(taken)
 
 
 def files_between(checkpoint: Path, source: int, start: Any, end: Any) -> list[dict[str, Any]]:
     """The entries of a file source's log behind the offset `start` (None: all) and up to `end`."""
     first, last = -1 if start is None else int(start["logOffset"]), int(end["logOffset"])
     folder = checkpoint / "sources" / str(source)
-    return [e for e in _file_log(folder, first, last) if first < int(e["batchId"]) <= last]
+    found = [e for e in _file_log(folder, first, last) if first < int(e["batchId"]) <= last]
+    return found[::-1]
 
 
 def _file_log(folder: Path, first: int, last: int) -> Iterator[dict[str, Any]]:
-    """From the latest file back; a compacted one holds all that were before it, too."""
+    """From the latest file back, each from its end.
+
+    Every tenth is compacted and holds all that were before it, too, which Spark removes after a while.
+    """
     for batch in range(last, first, -1):
-        compacted = folder / f"{batch}.compact"
-        path = compacted if compacted.exists() else folder / str(batch)
-        version, *lines = path.read_text().splitlines()
-        if version != "v1":
-            raise ValueError(f"a file source's log of version {version!r}")
-        yield from (json.loads(line) for line in lines if line)
-        if path == compacted:
+        path = folder / f"{batch}.compact"
+        if not path.exists() and not (folder / str(batch)).exists():
+            later = [n for p in folder.glob("*.compact") if (n := int(p.stem)) > batch]
+            path = folder / f"{min(later, default=batch)}.compact"
+        whole = path.suffix == ".compact" and path.exists()
+        for entry in _entries_from_end(path if whole else folder / str(batch)):
+            if int(entry["batchId"]) <= first:
+                return
+            yield entry
+        if whole:
             return
+
+
+def _entries_from_end(path: Path) -> Iterator[dict[str, Any]]:
+    """The entries of one file, the last first: a compacted log has all files that ever were read."""
+    with path.open("rb") as file:
+        if file.readline().strip() != b"v1":
+            raise ValueError(f"{path.name} is no file source's log of version 1")
+        begin, at, rest = file.tell(), file.seek(0, os.SEEK_END), b""
+        while at > begin:
+            size = min(_BLOCK, at - begin)
+            at -= size
+            file.seek(at)
+            rest, *lines = (file.read(size) + rest).split(b"\n")
+            yield from (json.loads(line) for line in reversed(lines) if line)
+        if rest:
+            yield json.loads(rest)

@@ -5,6 +5,7 @@ Read by Spark's Python workers once a batch, so this module imports little.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -74,6 +75,8 @@ class PinnedPlan:
         if not (isinstance(value, dict) and {"plan", "origin"} <= value.keys()):
             raise SnapshotError(f"{value!r} is no pinned plan: start with a new control folder")
         expected = value.get("expected")
+        with contextlib.suppress(SnapshotError):  # it decides nothing, and must not cost the plan
+            expected = None if expected is None else RowsExpected.from_json(expected)
         return cls(
             Plan.from_json(value["plan"]),
             str(value["origin"]),
@@ -81,7 +84,7 @@ class PinnedPlan:
             str(value.get("note", "")),
             str(value.get("run", "")),
             int(value.get("call", 0)),
-            None if expected is None else RowsExpected.from_json(expected),
+            expected if isinstance(expected, RowsExpected) else None,
         )
 
 
@@ -280,7 +283,8 @@ class PlanStore:
             return fallback() if callable(fallback) else fallback
         found = self._await_plan(batch, me, call, resolve)
         if found is None:
-            opening = {} if call.offer is None else {"offer": call.offer.to_json()}
+            opening: dict[str, Any] = {"opening": True}
+            opening |= {} if call.offer is None else {"offer": call.offer.to_json()}
             found = _sized(PinnedPlan(call.opening, "start"), opening, batch, resolve)
         return found
 

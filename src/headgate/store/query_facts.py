@@ -10,13 +10,23 @@ from headgate.store.folder import read_json, write_json
 __all__ = ["checkpoint_of", "forget_query", "tell_checkpoint"]
 
 
+#: A query that runs for longer than this goes by what its worker can find without the driver's word.
+_KEPT_S = 90 * 86_400.0
+
+
 def _path(control: Path, query: str) -> Path:
     return control / "queries" / f"{query}.json"
 
 
 def tell_checkpoint(control: Path, query: str, location: str) -> None:
-    """Leave the query's checkpoint for its workers."""
-    write_json(_path(control, query), {"checkpoint": location}, lasting=False)
+    """Leave the query's checkpoint for its workers; what killed drivers left long ago goes."""
+    path = _path(control, query)
+    write_json(path, {"checkpoint": location}, lasting=False)
+    with contextlib.suppress(OSError):
+        now = path.stat().st_mtime  # by the store's clock, and nobody else's
+        for old in path.parent.iterdir():
+            if now - old.stat().st_mtime > _KEPT_S:
+                old.unlink(missing_ok=True)
 
 
 def checkpoint_of(control: Path, query: str) -> str | None:

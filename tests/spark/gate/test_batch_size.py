@@ -10,7 +10,7 @@ import pytest
 
 from headgate.core.batch_size import OFFSETS
 from headgate.errors import BadArgument
-from headgate.spark.checkpoint import check_checkpoint, query_in
+from headgate.spark.checkpoint import check_checkpoint, files_between, query_in
 from headgate.spark.gate.batch_size import sizes_of_batch
 
 
@@ -45,15 +45,40 @@ def test_the_first_batch_of_a_topic_begins_where_the_source_says(tmp_path: Path)
     assert _sizes(tmp_path, 0) == [(600.0, OFFSETS)]
 
 
-def test_sources_that_count_rows_or_seconds(tmp_path: Path) -> None:
-    _log(tmp_path, 0, {"offset": 50, "timestamp": 1}, 4)
-    _log(tmp_path, 1, {"offset": 150, "timestamp": 2}, 6)
-    assert _sizes(tmp_path, 0) == [(50.0, OFFSETS), (4.0, "seconds")]
-    assert _sizes(tmp_path, 1) == [(100.0, OFFSETS), (2.0, "seconds")]
+def test_sources_that_count_rows_or_steps(tmp_path: Path) -> None:
+    _log(tmp_path, 0, {"offset": 50, "timestamp": 1})
+    assert _sizes(tmp_path, 0) == [(50.0, OFFSETS)]
+    _log(tmp_path, 1, {"offset": 150, "timestamp": 2}, 4, {"offset": 1_700_000_000_000})
+    _log(tmp_path, 2, {"offset": 151, "timestamp": 3}, 6, {"offset": 1_700_000_000_500})
+    assert _sizes(tmp_path, 2) == [(1.0, OFFSETS), (2.0, "steps"), (500.0, "steps")]
+
+
+@pytest.mark.parametrize("end", [7, {"offset": 1_700_000_000_000}])
+def test_where_steps_begin_is_not_known(tmp_path: Path, end: Any) -> None:
+    """A source may count from the year 1970: a first batch would be taken for larger than it is."""
+    _log(tmp_path, 0, end)
+    assert _sizes(tmp_path, 0) is None
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ({"t": {"0": 1_000_000, "1": 0}}, {"t": {"0": 0, "1": 500_000}}),  # the topic was made anew
+        ({"t": {"0": 5}}, {"t": {"0": 9}, "new": {"0": 5_000_000}}),  # it joined by its pattern
+        (9, 4),
+        ({"offset": 9, "timestamp": 1}, {"offset": 4, "timestamp": 2}),
+    ],
+)
+def test_offsets_that_go_back_or_begin_anywhere_say_nothing(
+    tmp_path: Path, start: Any, end: Any
+) -> None:
+    _log(tmp_path, 3, start)
+    _log(tmp_path, 4, end)
+    assert _sizes(tmp_path, 4) is None
 
 
 def test_a_source_that_has_nothing_yet(tmp_path: Path) -> None:
-    _log(tmp_path, 0, None, {"offset": 5})
+    _log(tmp_path, 0, None, {"offset": 5, "timestamp": 1})
     assert _sizes(tmp_path, 0) == [(0.0, OFFSETS), (5.0, OFFSETS)]
 
 
@@ -80,10 +105,41 @@ def test_files_in_a_compacted_log(tmp_path: Path) -> None:
         name.write_bytes(b"xx")
     _log(tmp_path, 8, {"logOffset": 8})
     _log(tmp_path, 9, {"logOffset": 10})
-    lines = [_entry(name, batch) for name, batch in zip(names, (3, 9, 9, 7), strict=True)]
+    lines = [_entry(name, batch) for name, batch in zip(names, (3, 7, 9, 9), strict=True)]
     _source(tmp_path, "9.compact", "\n".join(["v1", *lines]))
     _source(tmp_path, "10", "v1\n" + _entry(names[3], 10))
     assert _sizes(tmp_path, 9) == [(6.0, "bytes")], "two files of batch 9 and one of batch 10"
+
+
+def test_an_old_batch_is_in_the_next_compacted_log(tmp_path: Path) -> None:
+    """Spark removes the single files after a while: a backfill of weeks ago finds them here."""
+    names = [tmp_path / str(n) for n in range(30)]
+    lines = [_entry(name, batch) for batch, name in enumerate(names[:20])]
+    _source(tmp_path, "9.compact", "\n".join(["v1", *lines[:10]]))
+    _source(tmp_path, "19.compact", "\n".join(["v1", *lines]) + "\n")
+    found = files_between(tmp_path, 0, {"logOffset": 3}, {"logOffset": 6})
+    assert [int(entry["batchId"]) for entry in found] == [4, 5, 6]
+    with pytest.raises(OSError, match="25"):
+        files_between(tmp_path, 0, {"logOffset": 24}, {"logOffset": 25})
+
+
+def test_a_long_log_is_read_from_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [_entry(tmp_path / str(n), n) for n in range(5_000)]
+    _source(tmp_path, "4999.compact", "\n".join(["v1", *lines]))
+    read: list[int] = []
+    loads = json.loads
+    monkeypatch.setattr(json, "loads", lambda text: read.append(1) or loads(text))
+    found = files_between(tmp_path, 0, {"logOffset": 4996}, {"logOffset": 4999})
+    assert [int(entry["batchId"]) for entry in found] == [4997, 4998, 4999]
+    assert len(read) < 10
+
+
+def test_some_of_very_many_files_stand_for_the_others(tmp_path: Path) -> None:
+    name = tmp_path / "one"
+    name.write_bytes(b"x" * 7)
+    _log(tmp_path, 0, {"logOffset": 0})
+    _source(tmp_path, "0", "\n".join(["v1", *[_entry(name, 0)] * 2_500]))
+    assert _sizes(tmp_path, 0) == [(7.0 * 2_500, "bytes")]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +153,7 @@ def test_files_in_a_compacted_log(tmp_path: Path) -> None:
     ],
 )
 def test_what_nobody_knows_has_no_size(tmp_path: Path, end: Any, text: str | None) -> None:
-    _log(tmp_path, 4, {"offset": 5})
+    _log(tmp_path, 4, {"offset": 5, "timestamp": 1})
     _log(tmp_path, 5, end)
     if text is not None:
         (tmp_path / "offsets" / "5").write_text(text)

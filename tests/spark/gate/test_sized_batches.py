@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ import pytest
 from pyspark.sql import functions as F
 
 import headgate as hg
+from headgate.settings import GateSettings
 from headgate.spark.loop.loop import ControlLoop
+from headgate.store.settings_file import SettingsFile
 from tests.spark.conftest import records
 from tests.spark.thinks_in_rows import ThinksInRows
 
@@ -124,3 +127,56 @@ def test_a_policy_that_cannot_travel_is_refused_at_the_call(file_stream, control
     stream.add(_rows(0, 10))
     with pytest.raises(hg.BadArgument, match="cannot be sent to Spark's workers"):
         stream.frame().transform(_gate(control, policy=Locked()))
+
+
+def test_what_people_changed_holds_for_the_first_batch_of_a_new_query(
+    spark, control: Path, tmp_path: Path
+) -> None:
+    """The gate was switched off, and a first batch is far larger than `first_rows` lets through."""
+    SettingsFile(control, "sized").declare(GateSettings(hold="1 second"))
+    SettingsFile(control, "sized").change(mode="off")
+    stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 4000).load()
+    gated = stream.transform(hg.gate("sized", hold="1 second", control=control, first_rows=100))
+    query = gated.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c")).start()
+    try:
+        while query.lastProgress is None:
+            query.awaitTermination(0.1)
+    finally:
+        query.stop()
+        ControlLoop.of(spark).drain()
+    assert records(control, "sized")[0].shed == 0
+
+
+def test_a_very_first_batch_is_bounded_and_that_is_said(
+    spark, control: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 4000).load()
+    gated = stream.transform(hg.gate("sized", hold="10 seconds", control=control, first_rows=100))
+    query = gated.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c")).start()
+    try:
+        while query.lastProgress is None:
+            query.awaitTermination(0.1)
+    finally:
+        query.stop()
+        ControlLoop.of(spark).drain()
+    first = records(control, "sized")[0]
+    assert first.plan.default == pytest.approx(0.25)
+    assert "keeps at most 1000 rows" in first.why
+    assert "keeps at most 1000 rows" in caplog.text
+
+
+def test_a_policy_that_workers_cannot_import_is_refused_at_the_call(
+    spark, file_stream, control: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "only_here.py").write_text(
+        "import headgate as hg\n"
+        "class Mine(hg.Policy):\n"
+        "    def plan(self, budget, groups):\n"
+        "        return hg.Plan(budget.keep)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    mine = importlib.import_module("only_here").Mine()
+    stream = file_stream()
+    stream.add(_rows(0, 10))
+    with pytest.raises(hg.WorkerError, match="only_here"):
+        stream.frame().transform(_gate(control, policy=mine))

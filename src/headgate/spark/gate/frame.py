@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from headgate.spark.session import session_of  # first: it says which extra is m
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from headgate.spark.checkpoint import location_of
 from headgate.spark.gate.fingerprint import HASH
 from headgate.spark.gate.identity import (
     group_key,
@@ -208,8 +209,7 @@ class Gate:
 
     def _opening(self, keys: Mapping[str, int]) -> Plan:
         """The plan of a query's first batch."""
-        assert self.control is not None
-        settings = self.settings.changed(SettingsFile(self.control, self.name).overrides())
+        settings = self._settings_that_hold()
         keep = 1.0
         if settings.mode == "shed":
             keep = settings.rate if settings.rate is not None else self.start
@@ -234,8 +234,10 @@ class Gate:
             "on_reshape": self.on_reshape,
             "driver": json.dumps(asdict(this_process())),
             "call": json.dumps(call.to_json()),
-            "resolver": self._resolver(spark).to_text(),
         }
+        resolver = self._resolver(spark)
+        if resolver is not None:
+            options["resolver"] = resolver
         if trial is not None:
             options["trial"] = trial
         return spark.read.format(FORMAT).options(**options).load()
@@ -284,7 +286,8 @@ class Gate:
         known = (spec for spec in loop.specs.named(self.name) if spec.made_of() == mine)
         spec: Any = next(known, None) or self._prepare(main, frame, shape, query)
         call = GateCall(spec=spec.number, opening=spec.opening, offer=self._offer(spec))
-        plan = self._lookup(spark, shape, call).of(query, batch)
+        here = self if self.checkpoint else replace(self, checkpoint=_checkpoint_of(main, query))
+        plan = here._lookup(spark, shape, call).of(query, batch)
         if plan.keeps_everything:
             tally = Tally()
             weighted = self._weighted(frame, frame.columns, gates, F.lit(1.0))
@@ -303,15 +306,30 @@ class Gate:
             self.settings.min_keep, self.on_reshape, this_process(), call, self._resolver(spark),
         )  # fmt: skip
 
-    def _resolver(self, spark: SparkSession) -> Resolver:
-        """What makes a plan for the size of the batch, in a worker."""
+    def _resolver(self, spark: SparkSession) -> str | None:
+        """What makes a plan for the size of the batch, in a worker.
+
+        A fixed rate needs none: it is left out there if the policy cannot travel.
+        """
         root = spark.conf.get("spark.sql.streaming.checkpointLocation", None)
-        return Resolver(self.policy, self.checkpoint, root)
+        try:
+            return Resolver(self.policy, self.checkpoint, root).to_text()
+        except BadArgument:
+            if self.settings.rate is None:
+                raise
+            return None
 
     def _offer(self, spec: GateSpec) -> Offer | None:
         """What the plan of a query's first batch is made of, where its size decides."""
-        opening = spec.opening_budget()
-        return None if opening is None else Offer(opening, GroupStats(keys=spec.keys))
+        opening = spec.opening_budget(self._settings_that_hold())
+        if opening is None:
+            return None
+        return Offer(opening, GroupStats(keys=spec.keys), policy=repr(self.policy))
+
+    def _settings_that_hold(self) -> GateSettings:
+        """What the code says, with people's changes on top."""
+        assert self.control is not None
+        return self.settings.changed(SettingsFile(self.control, self.name).overrides())
 
     @property
     def _draws(self) -> bool:
@@ -420,6 +438,11 @@ class Gate:
         tagged = weight.alias(WEIGHT, metadata={GATES: [*gates, self.name]})
         own = [quoted(c) for c in columns if c != WEIGHT]
         return passing.select(*own, tagged, *[F.col(c) for c in beside])
+
+
+def _checkpoint_of(spark: SparkSession, query: str) -> str | None:
+    handle = spark.streams.get(query)
+    return None if handle is None else location_of(handle)
 
 
 def _first_match(classes: list[Column]) -> list[Column]:

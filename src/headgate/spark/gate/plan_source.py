@@ -67,13 +67,15 @@ class PlanReader(DataSourceReader):
         running = batch_of_task()
         given = self._options
         if running is None:
+            if "resolver" in given:
+                Resolver.from_text(given["resolver"])  # can workers import the policy?
             return self._trial(Path(given["control"]), given.get("trial"))
         lookup = TaskPlan(
             given["control"], given["gate"], given["shape"], given["on_failure"],
             float(given["min_keep"]), given.get("on_reshape", "refuse"),
             Holder.from_json(json.loads(given.get("driver", "null"))),
             GateCall.from_json(json.loads(given["call"])),
-            Resolver.from_text(given["resolver"]) if "resolver" in given else None,
+            given.get("resolver"),
         )  # fmt: skip
         return lookup.of(*running)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import pickle
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from pyspark import cloudpickle
 
 from headgate.core.batch_size import RowsExpected
 from headgate.core.offer import Offer
-from headgate.errors import BadArgument
+from headgate.errors import BadArgument, SnapshotError
 from headgate.policies import Policy
 from headgate.spark.checkpoint import local_path, query_in
 from headgate.spark.gate.batch_size import sizes_of_batch
@@ -22,8 +23,12 @@ from headgate.store.query_facts import checkpoint_of
 
 __all__ = ["Resolver"]
 
-#: Checkpoints that this worker process has found, by control folder and query, and what to say of them.
-_FOUND: dict[tuple[str, str], tuple[Path, str]] = {}
+#: How long a query's first batch waits for the driver's word of where its checkpoint is.
+_TOLD_WITHIN_S, _STEP_S = 0.3, 0.01
+#: What this worker process has found in sessions' default places, and when it looked; and how long until
+#: it looks again.
+_IN_DEFAULT: dict[tuple[str, str], tuple[Path | None, float]] = {}
+_AGAIN_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,8 @@ class Resolver:
     def from_text(text: str) -> Resolver:
         """What `to_text` wrote."""
         found = pickle.loads(base64.b64decode(text))
-        assert isinstance(found, Resolver)
+        if not isinstance(found, Resolver):
+            raise SnapshotError(f"a {type(found).__name__} came where a gate's resolver was sent")
         return found
 
     def resolve(self, published: Mapping[str, Any], control: Path, query: str, batch: int) -> Resolved:
@@ -59,7 +65,7 @@ class Resolver:
         given = published.get("offer")
         if given is None:
             return Resolved()
-        checkpoint, note = self._checkpoint(control, query)
+        checkpoint, note = self._checkpoint(control, query, wait=bool(published.get("opening")))
         sizes = None if checkpoint is None else sizes_of_batch(checkpoint, batch)
         if sizes is None:
             return Resolved(note=note)
@@ -68,21 +74,29 @@ class Resolver:
         if rows is None:
             # The batch will show what they mean.
             return Resolved(expected=RowsExpected(None, "", sizes), note=note)
+        expected = RowsExpected(rows, offer.sizing.unit(sizes), sizes)
+        if not offer.cuts or offer.policy != repr(self.policy):
+            return Resolved(expected=expected, note=note)
         budget = offer.at(rows)
         plan = self.policy.plan(budget, offer.groups)
         if budget.sic is not None:
             plan = replace(plan, sic=budget.sic)
-        return Resolved(plan, RowsExpected(rows, offer.sizing.unit(sizes), sizes), note)
+        if published.get("opening") and budget.keep < 1.0:
+            note = "; ".join(filter(None, (note, f"{rows:.0f} rows come, and {budget.why}")))
+        return Resolved(plan, expected, note)
 
-    def _checkpoint(self, control: Path, query: str) -> tuple[Path | None, str]:
-        """The query's checkpoint, if this process can open it; what is wrong with the one given."""
-        key = (str(control), query)
-        if key not in _FOUND:
+    def _checkpoint(self, control: Path, query: str, wait: bool) -> tuple[Path | None, str]:
+        """The query's checkpoint, if this process can open it; what is wrong with the one given.
+
+        A query's first batch may be sooner than the driver's word of where its checkpoint is.
+        """
+        found, note = self._look(control, query)
+        waited = 0.0
+        while found is None and wait and waited < _TOLD_WITHIN_S:
+            time.sleep(_STEP_S)
+            waited += _STEP_S
             found, note = self._look(control, query)
-            if found is None:
-                return None, note  # the driver may not have told yet
-            _FOUND[key] = found, note
-        return _FOUND[key]
+        return found, note
 
     def _look(self, control: Path, query: str) -> tuple[Path | None, str]:
         note = ""
@@ -97,10 +111,15 @@ class Resolver:
         folder = None if told is None else local_path(told)
         if folder is not None and query_in(folder) == query:
             return folder, note
-        return self._in_default(query), note
+        return (None if told is not None else self._in_default(query)), note
 
     def _in_default(self, query: str) -> Path | None:
+        """Looked for once in a while: the session's place may have a folder for every start."""
         root = None if self.checkpoints is None else local_path(self.checkpoints)
-        if root is None or not root.is_dir():
+        if root is None:
             return None
-        return next((f for f in root.iterdir() if f.is_dir() and query_in(f) == query), None)
+        found, looked_at = _IN_DEFAULT.get((str(root), query), (None, -_AGAIN_S))
+        if found is None and time.monotonic() - looked_at >= _AGAIN_S and root.is_dir():
+            found = next((f for f in root.iterdir() if f.is_dir() and query_in(f) == query), None)
+            _IN_DEFAULT[str(root), query] = found, time.monotonic()
+        return found if found is not None and query_in(found) == query else None

@@ -62,8 +62,8 @@ class TaskPlan:
     #: The driver process that built the gate.
     driver: Holder | None = None
     call: GateCall = UNKNOWN_CALL
-    #: What makes a plan for the batch's own size; None where plans are for any size.
-    resolver: Resolver | None = None
+    #: What makes a plan for the batch's own size (`Resolver`, as text); None where plans are for any.
+    resolver: str | None = None
 
     def of(self, query: str, batch: int) -> Plan:
         """The plan of this batch, from now on and for every attempt."""
@@ -82,10 +82,13 @@ class TaskPlan:
         return self._of_this_shape(found, query, batch)
 
     def _resolve(self, query: str) -> Resolve | None:
-        resolver, control = self.resolver, Path(self.control)
-        if resolver is None:
+        text, control = self.resolver, Path(self.control)
+        if text is None:
             return None
-        return lambda published, batch: resolver.resolve(published, control, query, batch)
+        # Opened in there: a policy that this worker cannot import costs the size, and not the query.
+        return lambda published, batch: Resolver.from_text(text).resolve(
+            published, control, query, batch
+        )
 
     def _without_plan(self, store: PlanStore, batch: int) -> PinnedPlan:
         """The plan cannot be had; where a pin still can, a replay meets the same again."""

@@ -30,9 +30,10 @@ def try_workers(gate: str, control: Path, reader: Callable[[str], DataFrame]) ->
         if said is None:
             raise
         raise WorkerError(
-            f"gate {gate!r}: a Python worker of Spark cannot serve its plan. Headgate (with pyarrow) "
-            "must be installed for the workers' Python (PYSPARK_PYTHON), and the control folder "
-            f"{str(control)!r} must be there on every executor, and be the driver's. Spark said: {said}"
+            f"gate {gate!r}: a Python worker of Spark cannot serve its plan. Headgate (with pyarrow), "
+            "and the module of a policy of your own, must be installed for the workers' Python "
+            f"(PYSPARK_PYTHON), and the control folder {str(control)!r} must be there on every "
+            f"executor, and be the driver's. Spark said: {said}"
         ) from error
     finally:
         (control / mark).unlink(missing_ok=True)

@@ -159,7 +159,7 @@ class FolderWorker:
     def idle(self) -> bool:
         """Whether there is nothing to do, and nothing open."""
         with self._changed:
-            return not self._runs and self._done == self._left
+            return not self._runs and not self._told and self._done == self._left
 
     def stuck_s(self) -> float:
         """For how long the thread has been at what it does now."""
