@@ -20,6 +20,8 @@ __all__ = ["run"]
 #: Numbers that are shares close to 1 are moved by so much, all others by the factors.
 _NEAR_ONE = {"enter": 0.02, "leave": 0.02, "highest_aim": 0.02, "first_fixed": 0.02, "fade": 0.0009}
 _FACTORS = (0.5, 2.0)
+#: Bounds that a factor would move past what they bound.
+_VALUES = {"longest": (1.15, 1.6), "least": (0.35, 0.9), "most": (1.5, 4.0), "lowest_aim": (0.25, 0.7)}
 #: Numbers that virtual time does not show: what a cold start costs, when shedding is futile.
 _NOT_SHOWN = ("futility", "least_room", "cold_batches", "cold_trust", "waited", "fade")
 
@@ -67,8 +69,8 @@ def _variants() -> list[tuple[str, str, HoldTuning]]:
 def _others(name: str, value: float) -> list[float]:
     if name in _NEAR_ONE:
         return [value - _NEAR_ONE[name], value + _NEAR_ONE[name]]
-    if name == "longest":
-        return [1.15, 1.6]
+    if name in _VALUES:
+        return list(_VALUES[name])
     return [type(value)(value * factor) for factor in _FACTORS]
 
 

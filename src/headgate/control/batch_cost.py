@@ -70,11 +70,11 @@ class BatchCost:
     variance is opened by as much as was missed. A price that would be negative is set to 0 and the
     others take its part.
 
-    >>> cost = BatchCost()
-    >>> for kept in (100, 200, 300, 400):
+    >>> cost = BatchCost(target_s=4.0)
+    >>> for kept in (100, 200, 300, 400) * 5:
     ...     _ = cost.add(kept, 500, 0.5 + 0.01 * kept)
-    >>> round(cost.predict(200, 500), 2)
-    2.5
+    >>> round(cost.predict(200, 500), 1), round(cost.rows_within(3.5, arrived=500), -1)
+    (2.5, 300.0)
     """
 
     def __init__(self, config: CostFit | None = None, target_s: float = math.inf) -> None:
