@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from headgate.core.cold_start import COLD_BATCHES
+
 __all__ = ["BatchCost", "CostFit"]
 
 _LEAST_SECONDS = 1e-3  # Spark's clock ticks in milliseconds
@@ -45,7 +47,7 @@ class CostFit:
     #: be an accident, a shorter one is proof that the prices were too high.
     shorter: float = 0.35
     #: The first batches of a run start workers and compile; they count as so many batches each.
-    cold_batches: int = 2
+    cold_batches: int = COLD_BATCHES
     cold_trust: float = 0.1
     #: Noise (of the logarithm) that is assumed at first, and the least that is ever assumed.
     first_noise: float = 0.1

@@ -1,4 +1,4 @@
-"""The futility guard: if shedding more does not help, the cause is elsewhere; stop, and say so."""
+"""The futility check: if shedding more does not help, the cause is elsewhere; stop, and say so."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class FutilitySettings:
 class FutilityCheck:
     """Compares what shedding achieved with what it cost.
 
-    Of a run of batches over the target, the guard notes the one with the most rows. A batch that
+    Of a run of batches over the target, the check notes the one with the most rows. A batch that
     keeps less than half of those rows and is still over the target is in vain, if the straight line
     through both says that a batch without any row would be over it too. After four of them in a
     row, rows are not what the time goes into (a slow sink, a stalled disk, a target below the fixed
@@ -56,7 +56,7 @@ class FutilityCheck:
         return 0.0 if self._given_up is None else self._settings.relaxed * self._given_up[1]
 
     def add(self, kept: int, duration_s: float, target_s: float) -> bool:
-        """Learn from a batch; True in the batch in which the guard gives up."""
+        """Learn from a batch; True in the batch in which the target is given up."""
         if duration_s <= target_s:
             self.before = self._given_up = None
             self._in_vain, self._again = 0, self._settings.again

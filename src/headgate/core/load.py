@@ -71,7 +71,7 @@ class Budget:
 
     #: Share of the next batch's rows to keep, in [0, 1], where its size cannot be known.
     keep: float
-    #: One word for people: idle, shedding, releasing, min_keep, futile, fixed.
+    #: One word for people: idle, shedding, min_keep, futile, fixed; or one of your own.
     state: str
     #: A sentence for the log and the ledger.
     why: str = ""
@@ -93,6 +93,6 @@ class Budget:
             return self
         keep = self.fits.keep(arrived)
         state = self.state
-        if state in ("idle", "shedding", "releasing", "min_keep"):
+        if state in ("idle", "shedding", "min_keep"):
             state = "idle" if keep >= 1.0 else "min_keep" if keep <= self.fits.min_keep else "shedding"
         return replace(self, keep=keep, rows=keep * arrived, state=state)
