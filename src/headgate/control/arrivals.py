@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ class ArrivalSettings:
     fallen: int = 3
     #: A batch waited for its trigger if it began so much of the gap after the end of the one before.
     waited: float = 0.05
+    #: A gap of so many usual ones is a pause, in which nothing was collected: it tells no rate.
+    pause: float = 10.0
     #: How the largest batch of all time fades with every batch: by a tenth in a hundred.
     fade: float = 0.999
 
@@ -56,8 +59,7 @@ class ArrivalRate:
 
     def add(self, sample: LoadSample) -> None:
         """Learn from a batch."""
-        if self._start is not None and sample.started_at > self._start:
-            gap = sample.started_at - self._start
+        if self._start is not None and 0.0 < (gap := sample.started_at - self._start) <= self._longest:
             self._seen.append((float(sample.arrived), gap))
             latest = sample.arrived / gap
             self._cautious = max(latest, 0.5 * (self._cautious + latest))
@@ -68,6 +70,14 @@ class ArrivalRate:
         self._ever = max(float(sample.arrived), self._settings.fade * self._ever)
         if sample.backlog and sample.arrived > 0:
             self._capped = max(float(sample.arrived), self._settings.fade * self._capped)
+
+    @property
+    def _longest(self) -> float:
+        """The longest gap that is one: streams without rows, and clocks that jump, leave longer ones."""
+        if not self._seen or self._start is None:
+            return math.inf
+        usual = statistics.median(gap for _, gap in self._seen)
+        return self._settings.pause * max(usual, self._told_s, self._end - self._start)
 
     @property
     def lasting(self) -> float:

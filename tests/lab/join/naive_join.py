@@ -165,11 +165,11 @@ class NaiveJoin:
         """Comparisons, or what a real index over the basic window is charged."""
         if self.setup.index == "none":
             return len(rows)
-        index = InvertedIndex("id" if self.setup.index == "id" else "time")
+        built = InvertedIndex("id" if self.setup.index == "id" else "time")
         for row in whole:
-            index.insert(row, float(self.stream.time[row]), self.values[row])
+            built.insert(row, float(self.stream.time[row]), self.values[row])
         since = float(self.stream.time[rows[0]])
-        return index.search(self.condition, self.values[index], since).cost
+        return built.search(self.condition, self.values[index], since).cost
 
 
 def every_pair(

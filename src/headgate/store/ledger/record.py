@@ -48,7 +48,7 @@ class Size:
 
     #: Rows; None where nobody could tell.
     expected_rows: float | None = None
-    #: What they were read from (`headgate.core.batch_size`): offsets, seconds, bytes or files.
+    #: What they were read from (`headgate.core.batch_size`): offsets, steps, bytes or files.
     size_known_by: str = ""
 
     @classmethod
