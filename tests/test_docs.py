@@ -33,6 +33,25 @@ def test_there_are_examples() -> None:
     assert sum(len(_examples(page)) for page in PAGES) >= 6
 
 
+def test_every_paper_that_is_cited_is_named_in_full() -> None:
+    cited: set[str] = set()
+    for folder in ("src", "lab", "docs"):
+        for path in (p for kind in ("*.py", "*.md") for p in (ROOT / folder).rglob(kind)):
+            cited |= set(re.findall(r"\b(?:las|cod|join|themis)-20\d\d\b", path.read_text()))
+    named = set(
+        re.findall(r"^\| `([a-z]+-20\d\d)` \|", (ROOT / "docs/papers.md").read_text(), re.MULTILINE)
+    )
+    assert cited == named
+
+
+def test_every_error_that_a_page_names_is_public() -> None:
+    from headgate import errors
+
+    for page in PAGES:
+        for name in set(re.findall(r"`(\w+)`", page.read_text())) & set(errors.__all__):
+            assert name in hg.__all__, f"{page.name} names {name}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):

@@ -23,6 +23,7 @@ from headgate import (
     Uniform,
     ValueClasses,
 )
+from headgate.core.row_budget import RowBudget
 from headgate.testing import contracts
 
 CONTROLLERS = [
@@ -75,6 +76,13 @@ def test_an_incomplete_controller_or_policy_cannot_be_made() -> None:
         NoPlan()  # type: ignore[abstract]
 
 
+class Odd(RowBudget):
+    """Keeps the larger share the larger a batch is."""
+
+    def keep(self, arrived: float) -> float:
+        return min(1.0, arrived / 1e7)
+
+
 class Broken(Controller):
     """Keeps all, until a fault is switched on."""
 
@@ -93,8 +101,9 @@ class Broken(Controller):
             "forgets": 1.0 / (1 + len(self.seen)),
             "shared": 1.0 / (1 + next(self.shared)),
             "empty sheds": 0.1 if sample.arrived == 0 else 1.0,
+            "odd sizes": 1.0,
         }[self.fault]
-        return Budget(keep, "idle")
+        return Budget(keep, "idle", fits=Odd(1.0) if self.fault == "odd sizes" else None)
 
     def snapshot(self) -> dict[str, Any]:
         return {} if self.fault in ("forgets", "empty sheds") else {"seen": self.seen}
@@ -113,6 +122,7 @@ class BrokenConfig:
     [
         ("above one", contracts.budgets_are_legal, r"keep must be in \[0, 1\]"),
         ("nan", contracts.budgets_are_legal, r"keep must be in \[0, 1\]"),
+        ("odd sizes", contracts.budgets_are_legal, "and a smaller one"),
         ("forgets", contracts.snapshot_continues_exactly, "answered otherwise than the original"),
         ("grows", contracts.snapshot_stays_small, "bytes"),
         ("empty sheds", contracts.empty_batches_are_harmless, "lowered keep"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headgate import Budget, FixedRate, HoldDuration, LoadSample, ValueClasses
+from headgate import Budget, ConceptDriven, FixedRate, HoldDuration, LoadSample, ValueClasses
 from headgate.control import Controller
 from headgate.core.row_budget import RowBudget
 from headgate.errors import BadArgument
@@ -202,3 +202,11 @@ def test_monitor_mode_keeps_every_row() -> None:
     batches = engine.run(40)
     assert engine.shed == 0
     assert min(b.advice for b in batches) < 1.0
+
+
+def test_what_the_engine_does_not_model_is_refused() -> None:
+    """A policy that draws by groups would be simulated as a uniform one, without a word."""
+    with pytest.raises(BadArgument, match="does not model"):
+        MicroBatches(
+            Workload(lambda t: 1.0, Cost(0.1, 1e-4)), HoldDuration("1 s"), ConceptDriven("route")
+        )

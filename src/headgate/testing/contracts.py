@@ -78,7 +78,7 @@ def _decide_all(controller: Controller, samples: Iterator[LoadSample]) -> list[B
 
 
 def budgets_are_legal(config: ControllerConfig) -> None:
-    """The keep share is a number in [0, 1], whatever the samples are."""
+    """The keep share is a number in [0, 1], whatever the samples are, and for a batch of any size."""
     for seed in range(20):
         controller = config.build()
         budget = controller.opening(1.7e9)
@@ -86,8 +86,27 @@ def budgets_are_legal(config: ControllerConfig) -> None:
         for sample in legal_samples(seed, 60):
             budget = controller.decide(sample)
             _require(_legal(budget), f"keep must be in [0, 1]; {budget} after {sample}")
+            _require_sizes(budget, f"{budget} after {sample}")
         budget = config.build(controller.snapshot()).opening(1.8e9)
         _require(_legal(budget), f"opening after a restart answered {budget}")
+
+
+#: Sizes of batches for which a budget is asked.
+_SIZES = (0, 1, 10, 1_000, 10**5, 10**7, 10**10)
+
+
+def _require_sizes(budget: Budget, told: str) -> None:
+    """For a batch of any size the share is legal; a larger batch keeps no larger share of its rows."""
+    before = 1.0
+    for rows in _SIZES:
+        resolved = budget.at(rows)
+        _require(_legal(resolved), f"a batch of {rows} rows gets {resolved}: {told}")
+        if budget.fits is not None and rows:
+            _require(
+                resolved.keep <= before + 1e-9,
+                f"a batch of {rows} rows keeps {resolved.keep}, and a smaller one {before}: {told}",
+            )
+            before = resolved.keep
 
 
 def _legal(budget: Budget) -> bool:

@@ -16,6 +16,7 @@ from headgate.control import Controller, ControllerConfig
 from headgate.core.groups import GroupStats
 from headgate.core.load import LoadSample, ReadLimit
 from headgate.core.plan import KEEP_ALL, Plan
+from headgate.errors import BadArgument
 from headgate.policies import Policy, Uniform
 from headgate.whatif.arrivals import Arrivals, Rate
 
@@ -129,6 +130,11 @@ class MicroBatches:
     def __init__(
         self, workload: Workload, config: ControllerConfig, policy: Policy | None = None
     ) -> None:
+        if policy is not None and policy.drawing is not None:
+            raise BadArgument(
+                f"policy={policy!r} draws rows by the groups of their own batch, which this engine does "
+                "not model: give a policy whose plans have rates (Uniform, ValueClasses, GroupRates)"
+            )
         self.workload = workload
         self._config, self._policy = config, policy or Uniform()
         self._random = random.Random(workload.seed)
