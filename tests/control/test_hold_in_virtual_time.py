@@ -16,6 +16,8 @@ from headgate import HoldDelay, HoldDuration
 from headgate.control import ControllerConfig
 from headgate.whatif.microbatch import BatchRun, Cost, CostModel, MicroBatches, Workload
 
+pytestmark = pytest.mark.slow  # hours of virtual time
+
 COST = Cost(fixed_s=0.25, per_kept_s=0.75e-4, noise=0.1)
 CAPACITY = COST.capacity(1.0)
 HOLD = HoldDuration("1 second")

@@ -21,6 +21,8 @@ from headgate.sketches.hashing import mix64
 from headgate.sketches.keys import stable_key
 from headgate_lab.figures.data_folder import found_data_file
 
+pytestmark = pytest.mark.slow  # bursts in virtual time, some hundred times
+
 #: What a row takes, by its kind, in units that make the whole stream `LOAD` times what fits.
 KINDS = {"SUBMIT": 0.1, "SCHEDULE": 1.0, "KILL": 2.0, "FINISH": 3.0, "EVICT": 5.0, "FAIL": 10.0}
 LOAD = 3.0

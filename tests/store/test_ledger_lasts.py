@@ -123,6 +123,7 @@ def test_records_expire_and_their_sums_stay(control: Path) -> None:
     assert (verdict.batches, verdict.records_from, verdict.expired["batches"]) == (5, 40, 40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [False, True])
 def test_a_kill_at_any_step_of_closing_loses_and_doubles_nothing(tmp_path: Path, late: bool) -> None:
     for number in range(1, 60):
@@ -145,6 +146,7 @@ def test_a_kill_at_any_step_of_closing_loses_and_doubles_nothing(tmp_path: Path,
         pytest.fail("it was always killed")
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_step_of_expiring_counts_all_once(tmp_path: Path) -> None:
     for number in range(1, 60):
         control = tmp_path / str(number)

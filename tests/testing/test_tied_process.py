@@ -13,6 +13,8 @@ import pytest
 
 from headgate.testing.tied_process import kill_tied, start_tied
 
+pytestmark = pytest.mark.slow  # processes that are waited for
+
 #: A child that says who it is, and then stays; `deaf` to SIGTERM if asked.
 CHILD = """
 import os, signal, sys, time
