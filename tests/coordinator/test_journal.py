@@ -159,6 +159,7 @@ def is_closed(connection: sqlite3.Connection) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_one_coordinator_has_the_folder(tmp_path: Path, opened: list[sqlite3.Connection]) -> None:
     first = Journal(tmp_path)
     with pytest.raises(ControlFolderError, match="in use by another coordinator: stop that one"):

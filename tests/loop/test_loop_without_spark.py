@@ -51,6 +51,7 @@ def _stands_still(lease: Lease) -> bool:
     return lease.holder() == before
 
 
+@pytest.mark.slow
 def test_no_heartbeat_vouches_for_a_spark_that_is_gone(
     loop: ControlLoop, session: Session, lease: Lease
 ) -> None:

@@ -81,6 +81,7 @@ def _sample(batch: int, **changed: object) -> LoadSample:
 _ODD = st.sampled_from([math.nan, math.inf, -math.inf, -1.0, 0.0, 1e-300, 1e300, 0.5, 1000.0])
 
 
+@pytest.mark.slow
 class TestHostileSamples:
     @given(
         st.lists(
