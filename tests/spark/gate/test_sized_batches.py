@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 import headgate as hg
 from headgate.settings import GateSettings
 from headgate.spark.loop.loop import ControlLoop
+from headgate.store.ledger.records import Record
 from headgate.store.settings_file import SettingsFile
 from tests.spark.conftest import records
 from tests.spark.thinks_in_rows import ThinksInRows
@@ -24,6 +25,19 @@ def _rows(start: int, n: int) -> list[dict[str, Any]]:
 
 def _gate(control: Path, **more: Any) -> Any:
     return hg.gate("sized", hold="1 minute", control=control, controller=ThinksInRows(), **more)
+
+
+def _first_record(gated: Any, control: Path) -> Record:
+    """What became of the first batch of a stream that goes on for ever."""
+    writer = gated.writeStream.format("noop")
+    query = writer.option("checkpointLocation", str(control.parent / "first")).start()
+    try:
+        while query.lastProgress is None:
+            query.awaitTermination(0.1)
+    finally:
+        query.stop()
+        ControlLoop.of(gated.sparkSession).drain()
+    return records(control, "sized")[0]
 
 
 def test_offsets_that_count_rows_are_known_from_the_first_batch(spark, control: Path, run_all) -> None:
@@ -129,40 +143,35 @@ def test_a_policy_that_cannot_travel_is_refused_at_the_call(file_stream, control
         stream.frame().transform(_gate(control, policy=Locked()))
 
 
-def test_what_people_changed_holds_for_the_first_batch_of_a_new_query(
-    spark, control: Path, tmp_path: Path
-) -> None:
+def test_what_people_changed_holds_for_the_first_batch_of_a_new_query(spark, control: Path) -> None:
     """The gate was switched off, and a first batch is far larger than `first_rows` lets through."""
     SettingsFile(control, "sized").declare(GateSettings(hold="1 second"))
     SettingsFile(control, "sized").change(mode="off")
     stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 4000).load()
     gated = stream.transform(hg.gate("sized", hold="1 second", control=control, first_rows=100))
-    query = gated.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c")).start()
-    try:
-        while query.lastProgress is None:
-            query.awaitTermination(0.1)
-    finally:
-        query.stop()
-        ControlLoop.of(spark).drain()
-    assert records(control, "sized")[0].shed == 0
+    assert _first_record(gated, control).shed == 0
 
 
 def test_a_very_first_batch_is_bounded_and_that_is_said(
-    spark, control: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    spark, control: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 4000).load()
     gated = stream.transform(hg.gate("sized", hold="10 seconds", control=control, first_rows=100))
-    query = gated.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c")).start()
-    try:
-        while query.lastProgress is None:
-            query.awaitTermination(0.1)
-    finally:
-        query.stop()
-        ControlLoop.of(spark).drain()
-    first = records(control, "sized")[0]
+    first = _first_record(gated, control)
     assert first.plan.default == pytest.approx(0.25)
     assert "keeps at most 1000 rows" in first.why
     assert "keeps at most 1000 rows" in caplog.text
+
+
+def test_a_policy_that_is_a_plain_object_is_resolved_too(spark, control: Path) -> None:
+    """Its text has an address in it, which is another one in a worker."""
+
+    class Plain(hg.Policy):
+        def plan(self, budget: hg.Budget, groups: hg.GroupStats) -> hg.Plan:
+            return hg.Plan(budget.keep)
+
+    stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 4000).load()
+    assert _first_record(stream.transform(_gate(control, policy=Plain())), control).plan.default == 0.25
 
 
 def test_a_policy_that_workers_cannot_import_is_refused_at_the_call(

@@ -313,7 +313,7 @@ class Gate:
         """
         root = spark.conf.get("spark.sql.streaming.checkpointLocation", None)
         try:
-            return Resolver(self.policy, self.checkpoint, root).to_text()
+            return Resolver(self.policy, self.checkpoint, root, repr(self.policy)).to_text()
         except BadArgument:
             if self.settings.rate is None:
                 raise

@@ -40,6 +40,8 @@ class Resolver:
     checkpoint: str | None = None
     #: The session's default: queries have folders of their own in it.
     checkpoints: str | None = None
+    #: The policy as the driver writes it: a plain object's text has an address, which differs here.
+    described: str = ""
 
     def to_text(self) -> str:
         """As an option of the plan source; what travels is this driver's own."""
@@ -75,7 +77,7 @@ class Resolver:
             # The batch will show what they mean.
             return Resolved(expected=RowsExpected(None, "", sizes), note=note)
         expected = RowsExpected(rows, offer.sizing.unit(sizes), sizes)
-        if not offer.cuts or offer.policy != repr(self.policy):
+        if not offer.cuts or offer.policy != self.described:
             return Resolved(expected=expected, note=note)
         budget = offer.at(rows)
         plan = self.policy.plan(budget, offer.groups)
