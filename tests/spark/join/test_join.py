@@ -136,7 +136,7 @@ def test_below_capacity_the_result_is_the_full_join(streams, run_all, control: P
     condition, test = CONDITIONS[name]
     left, right = streams.frames()
     joined = hg.join(left, right, on=condition, within=("15 seconds", "6 seconds"), time="at",
-                     budget="2 cores", hold="10 seconds", control=control)  # fmt: skip
+                     budget="2 cores", hold="5 minutes", control=control)  # fmt: skip
     found = _pairs(run_all(joined))
     assert found == _brute(*streams.rows, test, (15.0, 6.0))
     assert len(found) == len(set(found)) > 50, "each pair once"
@@ -177,7 +177,7 @@ def test_inner_products_of_maps_and_of_vectors(file_stream, run_all, control: Pa
     ):
         left, right = streams.frames()
         joined = hg.join(left, right, on=hg.inner_product(column, at_least=threshold), name=name,
-                         within="20 seconds", time="at", hold="10 seconds", control=control)  # fmt: skip
+                         within="20 seconds", time="at", hold="5 minutes", control=control)  # fmt: skip
         found = _pairs(run_all(joined, checkpoint=name))
         assert found == _brute(rows[0], rows[1], test, (20.0, 20.0))
         assert found
@@ -230,7 +230,7 @@ def test_late_rows_are_counted_and_not_joined(file_stream, run_all, control: Pat
     streams.add(50, 210.0, 220.0)
     left, right = streams.frames("10 seconds")
     joined = hg.join(left, right, on=hg.overlap("items", at_least=1), within="5 minutes", time="at",
-                     hold="10 seconds", control=control)  # fmt: skip
+                     hold="5 minutes", control=control)  # fmt: skip
     found = _pairs(run_all(joined))
     assert sum(r.found.measures["late_rows"] for r in records(control, "join")) == 20
     assert found == _brute(*streams.rows, _overlap(1), (300.0, 300.0))
@@ -242,7 +242,7 @@ def test_windows_leave_the_state(file_stream, run_all, control: Path) -> None:
         streams.add(40, 60.0 * batch, 60.0 * (batch + 1))
     left, right = streams.frames("1 second")
     joined = hg.join(left, right, on=hg.overlap("items", at_least=1), within="60 seconds", time="at",
-                     hold="10 seconds", control=control)  # fmt: skip
+                     hold="5 minutes", control=control)  # fmt: skip
     found = _pairs(run_all(joined))
     assert found == _brute(*streams.rows, _overlap(1), (60.0, 60.0))
     blocks = [r.found.measures["blocks"] for r in records(control, "join")]
@@ -289,7 +289,7 @@ def test_a_restart_goes_on_with_windows_and_pay_offs(file_stream, run_all, contr
     def run() -> list[Any]:
         left, right = streams.frames()
         joined = hg.join(left, right, on=hg.overlap("items", at_least=2), within="30 seconds", time="at",
-                         hold="10 seconds", control=control)  # fmt: skip
+                         hold="5 minutes", control=control)  # fmt: skip
         return joined.collect() if not joined.isStreaming else run_to_files(joined)
 
     sink = control.parent / "sink"
