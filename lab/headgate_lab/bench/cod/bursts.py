@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from headgate.core.groups import GroupStats, Strata
 from headgate.core.load import Budget
 from headgate.core.plan import SCALE, Plan
-from headgate.policies.by_group.policy import ConceptDriven
+from headgate.policies.by_group.concept_driven import ConceptDriven
 from headgate.spark.groups.task import ABOUT, Cells, Sampling
 from headgate_lab.figures.cod.streams import STREAMS
 from headgate_lab.figures.data_folder import found_data_file

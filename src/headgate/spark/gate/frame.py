@@ -17,7 +17,7 @@ from headgate.core.offer import Offer
 from headgate.core.plan import SCALE, Plan
 from headgate.errors import BadArgument, WrongKindOfFrame
 from headgate.policies import Policy
-from headgate.policies.by_group.policy import CROWDED, crowded
+from headgate.policies.by_group.concept_driven import CROWDED, crowded
 from headgate.run.gate_spec import GateSpec
 from headgate.settings import GateSettings
 from headgate.spark.session import session_of  # first: it says which extra is missing

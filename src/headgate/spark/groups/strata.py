@@ -13,9 +13,9 @@ from pyspark.sql.types import ArrayType, NumericType, StructType
 from headgate.errors import BadArgument
 from headgate.policies.by_group.accuracy import Accuracy
 from headgate.policies.by_group.allocation import OVERFLOWS
+from headgate.policies.by_group.concept_driven import DRAWS
 from headgate.policies.by_group.key_filter import BITS
 from headgate.policies.by_group.level import LEVEL_RULES
-from headgate.policies.by_group.policy import DRAWS
 from headgate.policies.drawing import Drawing
 from headgate.spark.gate.identity import group_key, require_columns, require_timestamp, row_hash
 from headgate.spark.groups.task import RETURNS, Known, Pinned, Sampling, weigher
