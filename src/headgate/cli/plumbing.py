@@ -38,7 +38,7 @@ class _OneLine(click.ClickException):
     exit_code = 2
 
     def show(self, file: Any = None) -> None:
-        """On standard error."""
+        """Print the message on standard error."""
         click.echo(f"headgate: {self.format_message()}", err=True)
 
 
@@ -46,7 +46,7 @@ class TeachingGroup(click.Group):
     """Turns every `HeadgateError` into one line on standard error; its message already teaches."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the subcommand."""
+        """Run the subcommand, and turn Headgate's errors into one line."""
         try:
             return super().invoke(ctx)
         except HeadgateError as error:
@@ -88,9 +88,9 @@ class CommandsOfOthers(TeachingGroup):
             try:
                 command: click.Command = self._found[cmd_name].load()
             except ImportError as error:
-                told = self._full_name(cmd_name).replace(".", " ")
+                words = self._full_name(cmd_name).replace(".", " ")
                 raise HeadgateError(
-                    f"`headgate {told}` cannot be loaded ({error}): install headgate and headgate-lab "
+                    f"`headgate {words}` cannot be loaded ({error}): install headgate and headgate-lab "
                     "in the same version"
                 ) from error
             return command
@@ -126,13 +126,13 @@ class LazyGroup(click.Group):
         return group
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The real group's."""
+        """The commands of the real group, which is imported for it."""
         return self._real.list_commands(ctx)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The real group's."""
+        """One command of the real group; None if it has none of the name."""
         return self._real.get_command(ctx, cmd_name)
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The real group's."""
+        """The help of the real group, instead of this stand-in's."""
         self._real.format_help(ctx, formatter)

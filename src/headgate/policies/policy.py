@@ -113,12 +113,12 @@ class Policy(ABC):
 
 
 def _stray(policy: str, name: str, value: object, legal: list[str]) -> str:
-    told = f"{policy}({name}={value!r}): there is no argument {name!r}"
+    problem = f"{policy}({name}={value!r}): there is no argument {name!r}"
     if name in OF_THE_GATE:
         beside = "" if name == "keep" else f", policy={policy}(...)"  # keep= is a policy itself
         return (
-            f"{told}; a policy says which rows to shed, and {name}= is the gate's: "
+            f"{problem}; a policy says which rows to shed, and {name}= is the gate's: "
             f"hg.gate('name', {name}={value!r}{beside})"
         )
     close = [f"; did you mean {match}=?" for match in get_close_matches(name, legal, 1)]
-    return f"{told}, it takes {', '.join(legal) or 'none'}{''.join(close)}"
+    return f"{problem}, it takes {', '.join(legal) or 'none'}{''.join(close)}"

@@ -35,7 +35,7 @@ _CAPTION = Caption(
 
 
 def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
-    """All of it."""
+    """Every policy at every load, as items for a runner."""
     xs = _QUICK if quick else _UNDER
     points = [Point(u, StreamLaw(under=u)) for u in xs]
     loaded = [u for u in xs if u >= 0]

@@ -45,7 +45,7 @@ class Point:
     #: Whether the optimum is there; with bursts it is not known.
     bounded: bool = True
     #: Which metrics are told, of those there are: more do not fit on a line.
-    told: tuple[str, ...] = (JAIN, INSTANT, MEAN, MIN, WASTE)
+    shown: tuple[str, ...] = (JAIN, INSTANT, MEAN, MIN, WASTE)
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ def run_point(item: PointRun) -> list[Sample]:
     point, found = item.point, list[Sample]()
 
     def add(policy: str, all_: Mapping[str, float]) -> None:
-        told = {name: all_[name] for name in point.told if name in all_}
-        found.append((point.x, policy + point.suffix, told))
+        shown = {name: all_[name] for name in point.shown if name in all_}
+        found.append((point.x, policy + point.suffix, shown))
 
     layout = draw(point.deployment, item.seed)
     best = optimum(layout) if point.bounded else None
