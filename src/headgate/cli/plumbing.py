@@ -80,10 +80,21 @@ class CommandsOfOthers(TeachingGroup):
         return sorted({*super().list_commands(ctx), *self._found})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Its own, or one of others'."""
+        """Its own, or one of others'; says what to install for one that is known and not here.
+
+        A shell that completes a line has no use for an error (`resilient_parsing`): it gets None.
+        """
         own = super().get_command(ctx, cmd_name)
         if own is not None:
             return own
+        try:
+            return self._of_others(cmd_name)
+        except HeadgateError:
+            if ctx.resilient_parsing:
+                return None
+            raise
+
+    def _of_others(self, cmd_name: str) -> click.Command | None:
         if cmd_name in self._found:
             try:
                 command: click.Command = self._found[cmd_name].load()
@@ -125,13 +136,22 @@ class LazyGroup(click.Group):
         group: click.Group = import_or_explain(self._where, self._extra)
         return group
 
+    def _for(self, ctx: click.Context) -> click.Group:
+        """The real group; an empty one where it cannot be imported and a shell completes a line."""
+        try:
+            return self._real
+        except MissingExtra:
+            if ctx.resilient_parsing:
+                return click.Group(self.name)
+            raise
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands of the real group, which is imported for it."""
-        return self._real.list_commands(ctx)
+        return self._for(ctx).list_commands(ctx)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """One command of the real group; None if it has none of the name."""
-        return self._real.get_command(ctx, cmd_name)
+        return self._for(ctx).get_command(ctx, cmd_name)
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The help of the real group, instead of this stand-in's."""
