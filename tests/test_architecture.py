@@ -74,3 +74,18 @@ def test_the_files_that_the_page_names_are_there() -> None:
 
 def test_the_page_is_a_page() -> None:
     assert len((ROOT / "ARCHITECTURE.md").read_text().splitlines()) <= 180
+
+
+#: Rooms of the tests that are no room of the sources: the tests' own machinery, what needs a broker or a
+#: Connect client, the control loop's tests that need no Spark and so are in the edit loop, and the
+#: laboratory's numbers of two mechanisms.
+_OF_THE_TESTS = {"harness", "soak", "kafka", "loop", "spark/connect", "lab/las", "lab/join"}
+
+
+def test_the_tests_have_the_rooms_of_the_sources() -> None:
+    rooms = {"", "lab"}
+    for root, prefix in ((ROOT / "src" / "headgate", ""), (ROOT / "lab" / "headgate_lab", "lab/")):
+        rooms |= {prefix + d.relative_to(root).as_posix() for d in root.rglob("*") if d.is_dir()}
+    for module in (ROOT / "tests").rglob("test_*.py"):
+        room = module.parent.relative_to(ROOT / "tests").as_posix().removeprefix(".")
+        assert room in rooms | _OF_THE_TESTS, f"{module} is in a room that no source has"

@@ -1,6 +1,6 @@
 """Compiled twins of LAS and its competitors: same rules, same arithmetic, arrays for objects.
 
-Import this module late: it needs numba. `tests/lab/las/test_las_queue.py` holds every kernel to its
+Import this module late: it needs numba. `tests/lab/sim/las/test_queue.py` holds every kernel to its
 class, decision for decision. State lives in small arrays, so that functions can change it.
 """
 
