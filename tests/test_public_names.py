@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
+import re
+from pathlib import Path
 
 import pytest
 
@@ -44,3 +47,26 @@ def test_a_modules_exports_exist(name: str) -> None:
     for export in exports:
         assert hasattr(module, export), f"{name}.__all__ names {export}, which is not there"
     assert (module.__doc__ or "").strip(), f"{name} does not say what it is for"
+
+
+#: What needs a Spark session to be shown: an example of each runs in a page (tests/test_docs.py).
+ON_A_SESSION = {
+    *("FileLink", "KafkaLink", "Site", "backfill", "count", "file_rows", "gate", "gate_join", "guard"),
+    *("join", "kafka_rows", "mean", "median", "quantile", "ratio", "recount", "sic", "sum"),
+}
+
+
+@pytest.mark.parametrize("name", [n for n in headgate.__all__ if n != "__version__"])
+def test_what_is_public_is_explained_by_an_example(name: str) -> None:
+    thing = getattr(headgate, name)
+    text = inspect.getdoc(thing) or ""
+    assert len(text.split()) >= 5, f"hg.{name} does not say what it is"
+    if isinstance(thing, type) and issubclass(thing, headgate.HeadgateError):
+        return
+    if name in ON_A_SESSION:
+        pages = "".join(page.read_text() for page in [Path("README.md"), *Path("docs").glob("*.md")])
+        blocks = "".join(re.findall(r"^```python\n(.*?)^```", pages, re.MULTILINE | re.DOTALL))
+        shown = f"hg.{name}" in blocks or f".{name}(" in text
+        assert shown, f"no page has an example of hg.{name}"
+    else:
+        assert ">>> " in text, f"hg.{name} has no example that runs"

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from headgate.guards.targets import absolute, average, sliding
     from headgate.joins.conditions import equal, inner_product, overlap, predicate, subset, superset
     from headgate.policies.by_group.accuracy import Accuracy
-    from headgate.policies.by_group.policy import ConceptDriven
+    from headgate.policies.by_group.concept_driven import ConceptDriven
     from headgate.spark import sic
     from headgate.spark.backfill.backfill import backfill, recount
     from headgate.spark.backfill.offsets import file_rows, kafka_rows
@@ -118,7 +118,7 @@ __all__ = [
 
 _LATER = {
     "Accuracy": "headgate.policies.by_group.accuracy",
-    "ConceptDriven": "headgate.policies.by_group.policy",
+    "ConceptDriven": "headgate.policies.by_group.concept_driven",
     "absolute": "headgate.guards.targets",
     "average": "headgate.guards.targets",
     "equal": "headgate.joins.conditions",

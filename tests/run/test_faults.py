@@ -23,7 +23,7 @@ from headgate.store.ledger.records import Ledger, Record
 from headgate.store.plans import BEHIND, PinnedPlan, PlanStore
 from headgate.store.settings_file import SettingsFile
 from headgate.testing.clock import ManualClock
-from tests.run.test_runtime import OPEN, Job
+from tests.run.test_gate_run import OPEN, Job
 
 ROME = Holder("rome-driver", host="rome", boot="b", pid=7, pid_started="1")
 

@@ -191,7 +191,7 @@ def test_folders_of_ended_queries_go_after_the_retention_and_no_others(control: 
     assert idle.is_dir(), "it runs in this process, and waits for rows"
     assert queries_of(control, "g") == ["ended-lately", "idle", "own", "writing"]
     assert not list((control / "gates" / "g" / "queries").glob(".*"))
-    assert lives.place[2] == "idle"
+    assert lives.owner[2] == "idle"
 
 
 def test_a_query_that_begins_again_while_folders_are_looked_at_keeps_its_own(

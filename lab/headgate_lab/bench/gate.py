@@ -46,7 +46,7 @@ class _Groups(Policy):
 
     @property
     def grouping(self) -> Grouping:
-        """By one column."""
+        """Groups by the values of one column."""
         return Grouping(columns=("route",))
 
 

@@ -46,7 +46,7 @@ class _Figure(click.Choice):  # type: ignore[type-arg,unused-ignore]
         super().__init__([name.replace("_", "-") for name in NAMES])
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The figure's name."""
+        """The figure's name, if there is one; else those that are like it."""
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter:

@@ -91,20 +91,20 @@ class GuardTrial:
         on_row: Callable[[int], None] = lambda rows: None, longest_s: float | None = None,
     ) -> GuardedRun:  # fmt: skip
         """Replay the trace; stop when all is done, or `longest_s` after its last row is due."""
-        place = self.folder / uuid.uuid4().hex
-        trace.save(place / "trace.npz")
+        scratch = self.folder / uuid.uuid4().hex
+        trace.save(scratch / "trace.npz")
         start = time.time() + _LEAD_S
-        rows = replayed(self.spark, place / "trace.npz", start)
+        rows = replayed(self.spark, scratch / "trace.npz", start)
         out = guard(
             rows, work, schema="seq bigint", key="key", arrival="timestamp", target=target,
-            policy=policy, name="work", control=place / "control",
+            policy=policy, name="work", control=scratch / "control",
         )  # fmt: skip
         try:
-            found = self._collect(out, place, trace, start, on_row, longest_s)
+            found = self._collect(out, scratch, trace, start, on_row, longest_s)
             ControlLoop.of(self.spark).drain()
-            return self._result(trace, found, place / "control")
+            return self._result(trace, found, scratch / "control")
         finally:
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(scratch, ignore_errors=True)
 
     def warm_up(self) -> None:
         """Start workers and compile, so that the first trace is not the one that pays for it."""
@@ -113,12 +113,12 @@ class GuardTrial:
         )
 
     def _collect(
-        self, out: DataFrame, place: Path, trace: Trace, start: float,
+        self, out: DataFrame, scratch: Path, trace: Trace, start: float,
         on_row: Callable[[int], None], longest_s: float | None,
     ) -> list[Any]:  # fmt: skip
         table = f"guarded_{uuid.uuid4().hex}"
         writer = out.writeStream.format("memory").queryName(table).outputMode("append")
-        writer = writer.option("checkpointLocation", str(place / "checkpoint"))
+        writer = writer.option("checkpointLocation", str(scratch / "checkpoint"))
         query = writer.trigger(processingTime=self.trigger).start()
         patience = _PATIENCE_S if longest_s is None else longest_s
         deadline = start + float(trace.due_s[-1]) + patience

@@ -60,7 +60,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A whole figure."""
+    """A whole figure: its rows, what the paper claims, and how it is plotted."""
 
     figure: str
     title: str
@@ -114,7 +114,7 @@ class Samples:
     _values: dict[tuple[float | str, str], dict[str, list[float]]] = field(default_factory=dict)
 
     def add(self, x: float | str, policy: str, metrics: Mapping[str, float]) -> None:
-        """One run's metrics."""
+        """Add the metrics of one run."""
         row = self._values.setdefault((x, policy), {})
         for name, value in metrics.items():
             row.setdefault(name, []).append(value)
@@ -132,7 +132,7 @@ class Samples:
         return Spread.of(self.all(x, policy, metric)).mean
 
     def rows(self) -> tuple[Row, ...]:
-        """All of it."""
+        """A row for each x and policy, with the spread of each metric over the runs."""
         return tuple(
             Row(x, policy, {name: Spread.of(values) for name, values in metrics.items()})
             for (x, policy), metrics in self._values.items()

@@ -31,7 +31,7 @@ _COLOURS = (
 _MARKERS = "osD^vP*Xhp<>"
 #: Letters of the legend's labels that fit side by side.
 _ROW = 112
-#: So many named places have their labels upright.
+#: So many named points have their labels upright.
 _CROWDED = 8
 
 
@@ -56,14 +56,14 @@ def save_plot(drawn: Drawn, path: Path) -> Path:
 
 
 def _panel(panel: Axes, drawn: Drawn, axis: Axis) -> None:
-    places = list(dict.fromkeys(row.x for row in drawn.rows))
-    named = any(isinstance(x, str) for x in places)
+    xs = list(dict.fromkeys(row.x for row in drawn.rows))
+    named = any(isinstance(x, str) for x in xs)
     policies = list(dict.fromkeys(row.policy for row in drawn.rows))
     for index, policy in enumerate(policies):
         rows = [r for r in drawn.rows if r.policy == policy and axis.metric in r.metrics]
         if not rows:
             continue
-        x: list[Any] = [places.index(r.x) if named else r.x for r in rows]
+        x: list[Any] = [xs.index(r.x) if named else r.x for r in rows]
         found = [r.metrics[axis.metric] for r in rows]
         means = [axis.scale * s.mean for s in found]
         below = [axis.scale * max(0.0, s.mean - s.min) for s in found]
@@ -88,7 +88,7 @@ def _panel(panel: Axes, drawn: Drawn, axis: Axis) -> None:
         panel.set_xscale("log")
     if named:
         turned: dict[str, Any] = {}
-        if len(places) > _CROWDED:
+        if len(xs) > _CROWDED:
             turned = {"rotation": 60, "ha": "right", "fontsize": 8}
-        panel.set_xticks(range(len(places)), [str(x) for x in places], **turned)
+        panel.set_xticks(range(len(xs)), [str(x) for x in xs], **turned)
     panel.set_ylabel(axis.label)

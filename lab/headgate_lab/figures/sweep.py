@@ -8,9 +8,10 @@ from typing import Generic, TypeVar
 
 from headgate_lab.figures.figure import Axis, Claim, Drawn, Samples
 
-__all__ = ["Caption", "Sample", "Sweep", "how_many"]
+__all__ = ["Caption", "PointRun", "Sample", "Sweep", "how_many", "sweeps_of"]
 
 Item = TypeVar("Item")
+Point = TypeVar("Point")
 
 #: What one run says of one policy at one point: (x, policy, metrics).
 Sample = tuple[float | str, str, Mapping[str, float]]
@@ -64,3 +65,39 @@ class Sweep(Generic[Item]):
 def how_many(runs: int | None, quick: bool, few: int = 10, many: int = 100) -> int:
     """The runs asked for, or else few or many."""
     return runs or (few if quick else many)
+
+
+@dataclass(frozen=True)
+class PointRun(Generic[Point]):
+    """One run at one point of the x axis: an item of the work."""
+
+    point: Point
+    seed: int
+
+
+#: From caption, points, what `how_many` takes, and claims to the whole sweep.
+OverPoints = Callable[
+    [
+        Caption,
+        Iterable[Point],
+        tuple[int | None, bool, int, int],
+        Callable[[Samples], tuple[Claim, ...]],
+    ],
+    Sweep[PointRun[Point]],
+]
+
+
+def sweeps_of(run: Callable[[PointRun[Point]], list[Sample]]) -> OverPoints[Point]:
+    """What makes sweeps out of points, each with all its runs, where `run` does one of them."""
+
+    def over_points(
+        caption: Caption,
+        points: Iterable[Point],
+        count: tuple[int | None, bool, int, int],
+        claims: Callable[[Samples], tuple[Claim, ...]],
+    ) -> Sweep[PointRun[Point]]:
+        runs = how_many(*count)
+        items = [PointRun(point, seed) for point in points for seed in range(runs)]
+        return Sweep(caption, runs, items, run, claims)
+
+    return over_points

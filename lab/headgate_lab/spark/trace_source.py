@@ -51,7 +51,7 @@ class Trace:
 
     @classmethod
     def load(cls, path: Path) -> Trace:
-        """What `save` wrote."""
+        """The trace that `save` wrote."""
         with np.load(path) as found:
             return cls(found["due_s"], found["keys"], found["cost_s"])
 
@@ -69,7 +69,7 @@ class TraceSource(DataSource):
         return "seq bigint, timestamp timestamp, key string, cost_s double"
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:
-        """The stream."""
+        """The reader that hands rows out as they fall due."""
         return _Reader(Path(self.options["path"]), float(self.options["start"]))
 
 
@@ -102,10 +102,10 @@ class _Reader(DataSourceStreamReader):
             yield row, at, str(trace.keys[row]), float(trace.cost_s[row])
 
     def commit(self, end: dict[str, int]) -> None:
-        """Nothing to release."""
+        """Release nothing: the trace stays in its file."""
 
     def stop(self) -> None:
-        """Nothing to close."""
+        """Close nothing: no file is held open."""
 
 
 def replayed(spark: SparkSession, trace: Path, start: float) -> DataFrame:

@@ -38,7 +38,7 @@ class _OneLine(click.ClickException):
     exit_code = 2
 
     def show(self, file: Any = None) -> None:
-        """On standard error."""
+        """Print the message on standard error."""
         click.echo(f"headgate: {self.format_message()}", err=True)
 
 
@@ -46,7 +46,7 @@ class TeachingGroup(click.Group):
     """Turns every `HeadgateError` into one line on standard error; its message already teaches."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the subcommand."""
+        """Run the subcommand, and turn Headgate's errors into one line."""
         try:
             return super().invoke(ctx)
         except HeadgateError as error:
@@ -80,17 +80,28 @@ class CommandsOfOthers(TeachingGroup):
         return sorted({*super().list_commands(ctx), *self._found})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Its own, or one of others'."""
+        """Its own, or one of others'; says what to install for one that is known and not here.
+
+        A shell that completes a line has no use for an error (`resilient_parsing`): it gets None.
+        """
         own = super().get_command(ctx, cmd_name)
         if own is not None:
             return own
+        try:
+            return self._of_others(cmd_name)
+        except HeadgateError:
+            if ctx.resilient_parsing:
+                return None
+            raise
+
+    def _of_others(self, cmd_name: str) -> click.Command | None:
         if cmd_name in self._found:
             try:
                 command: click.Command = self._found[cmd_name].load()
             except ImportError as error:
-                told = self._full_name(cmd_name).replace(".", " ")
+                words = self._full_name(cmd_name).replace(".", " ")
                 raise HeadgateError(
-                    f"`headgate {told}` cannot be loaded ({error}): install headgate and headgate-lab "
+                    f"`headgate {words}` cannot be loaded ({error}): install headgate and headgate-lab "
                     "in the same version"
                 ) from error
             return command
@@ -125,14 +136,23 @@ class LazyGroup(click.Group):
         group: click.Group = import_or_explain(self._where, self._extra)
         return group
 
+    def _for(self, ctx: click.Context) -> click.Group:
+        """The real group; an empty one where it cannot be imported and a shell completes a line."""
+        try:
+            return self._real
+        except MissingExtra:
+            if ctx.resilient_parsing:
+                return click.Group(self.name)
+            raise
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The real group's."""
-        return self._real.list_commands(ctx)
+        """The commands of the real group, which is imported for it."""
+        return self._for(ctx).list_commands(ctx)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The real group's."""
-        return self._real.get_command(ctx, cmd_name)
+        """One command of the real group; None if it has none of the name."""
+        return self._for(ctx).get_command(ctx, cmd_name)
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The real group's."""
+        """The help of the real group, instead of this stand-in's."""
         self._real.format_help(ctx, formatter)

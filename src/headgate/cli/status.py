@@ -124,7 +124,7 @@ def _query(folder: Path, gate: str, query: str, now: float) -> dict[str, Any]:
         "kept": totals.all.kept,
         "shed": totals.all.shed,
         "records_from": totals.begins,
-        "steered_by": "" if holder is None else holder.told,
+        "steered_by": "" if holder is None else holder.described,
         "ended": holder is not None and holder.released,
         "heartbeat_age_s": None if age is None else round(age, 3),
     }

@@ -13,7 +13,7 @@ _PIPE_WIDTH = 160
 
 
 def console() -> Console:
-    """Standard output."""
+    """A console that writes to standard output."""
     found = Console(highlight=False)
     return found if found.is_terminal else Console(highlight=False, width=_PIPE_WIDTH)
 

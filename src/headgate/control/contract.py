@@ -12,7 +12,16 @@ __all__ = ["Controller", "ControllerConfig"]
 
 
 class Controller(ABC):
-    """The running half: load samples in, budgets out. Two methods are required; no clock of its own."""
+    """The running half: load samples in, budgets out. Two methods are required; no clock of its own.
+
+    >>> class Halve(Controller):
+    ...     def decide(self, sample: LoadSample) -> Budget:
+    ...         return Budget(0.5 if sample.duration_s > 1.0 else 1.0, "shedding")
+    ...     def snapshot(self) -> dict[str, Any]:
+    ...         return {}
+    >>> Halve().decide(LoadSample(0, 0.0, 3.0, 100, 100)).keep
+    0.5
+    """
 
     @abstractmethod
     def decide(self, sample: LoadSample) -> Budget:
@@ -38,7 +47,13 @@ class Controller(ABC):
 
 
 class ControllerConfig(Protocol):
-    """The other half: a frozen dataclass with the settings, which builds the logic."""
+    """The other half: a frozen dataclass with the settings, which builds the logic.
+
+    >>> from headgate import FixedRate
+    >>> config: ControllerConfig = FixedRate(0.5)
+    >>> config.build(snapshot=None).opening(now=0.0).keep
+    0.5
+    """
 
     def build(self, snapshot: Mapping[str, Any] | None = None) -> Controller:
         """A controller that goes on from the snapshot, or starts afresh without one."""

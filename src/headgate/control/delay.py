@@ -20,6 +20,9 @@ class HoldDelay:
     """Keep the oldest row's delay within `target`; needs the gate's `arrival` column.
 
     The other settings are those of `HoldDuration`.
+
+    >>> HoldDelay("10 seconds").duration().target  # as much time is left for waiting
+    5.0
     """
 
     target: Duration

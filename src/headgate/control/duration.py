@@ -69,6 +69,12 @@ class HoldDuration:
     not even what a row costs, keeps at most `first_rows` rows for each second of the target. The default
     lets rows of 10 microseconds (a native aggregation) fill the target; rows that cost a millisecond
     then take a hundred times the target, and not an hour, as ten minutes of a topic's backlog would.
+
+    >>> controller = HoldDuration("1 second").build()
+    >>> for batch in range(5):  # rows of 0.1 ms each, twice as many as fit
+    ...     budget = controller.decide(LoadSample(batch, 2.0 * batch, 2.0, 20_000, 20_000))
+    >>> budget.state, budget.at(20_000).keep < 0.5 < budget.at(2_000).keep
+    ('shedding', True)
     """
 
     target: Duration

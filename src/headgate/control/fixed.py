@@ -56,5 +56,5 @@ class FixedRateController(Controller):
         return self._budget
 
     def snapshot(self) -> dict[str, Any]:
-        """Nothing is learned."""
+        """Empty: a fixed rate learns nothing."""
         return {}

@@ -45,13 +45,13 @@ class RowsExpected:
     sizes: tuple[BatchSize, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """As a JSON value, which `from_json` reads back."""
         sizes = [[size.units, size.unit] for size in self.sizes]
         return {"rows": self.rows, "known_by": self.known_by, "sizes": sizes}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> RowsExpected:
-        """What `to_json` wrote."""
+        """The value that `to_json` wrote."""
         try:
             sizes = tuple(BatchSize(float(units), str(unit)) for units, unit in value["sizes"])
             rows = value["rows"]
@@ -152,12 +152,12 @@ class Sizing:
         return None
 
     def to_json(self) -> list[list[Any]]:
-        """As JSON."""
+        """As a JSON value, which `from_json` reads back."""
         return [[index, *astuple(known)] for index, known in sorted(self._known.items())]
 
     @classmethod
     def from_json(cls, value: Any) -> Sizing:
-        """What `to_json` wrote."""
+        """The value that `to_json` wrote."""
         sizing = cls()
         try:
             for index, unit, *numbers, batches in value or []:

@@ -21,7 +21,12 @@ class Strata:
 
 @dataclass(frozen=True)
 class GroupStats:
-    """Of the last batch, as far as it was counted."""
+    """What is known of the groups of the last batch, as far as it was counted.
+
+    >>> groups = GroupStats(counts={1: 10}, total=40)
+    >>> groups.share(1), groups.share(2)
+    (0.25, 0.0)
+    """
 
     #: Rows by group key; the rest of the batch is in no listed group.
     counts: Mapping[int, int] = field(default_factory=dict)

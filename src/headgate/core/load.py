@@ -21,7 +21,13 @@ class SicFlow:
 
 @dataclass(frozen=True)
 class LoadSample:
-    """One finished batch as one gate saw it. Times are seconds; instants are seconds since 1970."""
+    """One finished batch as one gate saw it. Times are seconds; instants are seconds since 1970.
+
+    >>> sample = LoadSample(7, started_at=100.0, duration_s=1.5, arrived=4_000, kept=1_000,
+    ...                     oldest_arrival=99.0)
+    >>> sample.ended_at, sample.delay_s
+    (101.5, 2.5)
+    """
 
     batch_id: int
     started_at: float
@@ -57,7 +63,11 @@ class LoadSample:
 
 @dataclass(frozen=True)
 class ReadLimit:
-    """What a stream's sources hand out at most in one batch; neither is known: as much as there is."""
+    """What a stream's sources hand out at most in one batch; neither is known: as much as there is.
+
+    >>> ReadLimit(rows=50_000)  # as with .option("maxOffsetsPerTrigger", 50_000)
+    ReadLimit(rows=50000, files=None)
+    """
 
     #: Rows, as with `maxOffsetsPerTrigger`.
     rows: int | None = None
@@ -67,7 +77,14 @@ class ReadLimit:
 
 @dataclass(frozen=True)
 class Budget:
-    """How much of the next batch fits: a controller's answer."""
+    """How much of the next batch fits: a controller's answer.
+
+    Where a batch's size is known before it runs, `fits` says how many of its rows fit, and `at` turns
+    that into a share; elsewhere `keep` holds.
+
+    >>> Budget(0.25, "shedding", "4,000 rows, and time for 1,000").keep
+    0.25
+    """
 
     #: Share of the next batch's rows to keep, in [0, 1], where its size cannot be known.
     keep: float

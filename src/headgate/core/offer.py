@@ -40,7 +40,7 @@ class Offer:
         return self.budget.at(round(rows * self.wanted))
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """As a JSON object, for the plan's file."""
         return {
             "budget": _budget_to_json(self.budget),
             "groups": _groups_to_json(self.groups),
@@ -52,7 +52,7 @@ class Offer:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Offer:
-        """What `to_json` wrote."""
+        """The offer that `to_json` wrote."""
         try:
             return cls(
                 _budget_from_json(value["budget"]),
@@ -68,8 +68,8 @@ class Offer:
 
 def _budget_to_json(budget: Budget) -> dict[str, Any]:
     fits = None if budget.fits is None else budget.fits.to_json()
-    told = {"keep": budget.keep, "state": budget.state, "why": budget.why, "sic": budget.sic}
-    return {**told, "fits": fits}
+    value = {"keep": budget.keep, "state": budget.state, "why": budget.why, "sic": budget.sic}
+    return {**value, "fits": fits}
 
 
 def _budget_from_json(value: Mapping[str, Any]) -> Budget:

@@ -17,7 +17,7 @@ def packed(bitmap: bytes) -> str:
 
 
 def unpacked(text: str) -> bytes:
-    """What `packed` wrote."""
+    """The bitmap that `packed` turned into text."""
     try:
         return zlib.decompress(base64.b64decode(text))
     except (ValueError, zlib.error) as error:

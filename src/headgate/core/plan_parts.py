@@ -44,7 +44,7 @@ class DrawLevel:
         return [self.level, self.reference, self.rule, self.span_us, self.present]
 
     def to_json(self) -> dict[str, Any]:
-        """What is known."""
+        """The fields that are known, for the plan's JSON object."""
         value: dict[str, Any] = {}
         if self.level is not None:
             value |= {"level": self.level, "reference": self.reference, "rule": self.rule}

@@ -1,4 +1,4 @@
-"""`Progress`: whoever wants to be told of a demo while it runs."""
+"""`Progress`: what a demo calls while it runs, to show how far it is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Progress", "Silent"]
 
 
 class Progress(Protocol):
-    """CoordinatorUpdate of what happens, while it happens."""
+    """Hears what happens in a demo, while it happens."""
 
     def stage(self, text: str, seconds: float, target_s: float) -> None:
         """A new part of the demo begins; it takes about so many seconds."""
@@ -23,13 +23,13 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Tells nobody."""
+    """Shows nothing: for tests, and where output goes to a file."""
 
     def stage(self, text: str, seconds: float, target_s: float) -> None:
-        """Nothing."""
+        """Show nothing when a part of the demo begins."""
 
     def batch(self, batch: Batch) -> None:
-        """Nothing."""
+        """Show nothing when a batch ends."""
 
     def tick(self, running: Batch | None) -> None:
-        """Nothing."""
+        """Show nothing while time passes."""

@@ -24,12 +24,12 @@ _INSIDE, _OUTSIDE = "dodger_blue2", "dark_orange"
 
 def batch_line(batch: Batch, target_s: float) -> Text:
     """One batch: a bar against the target (the mark), and its figures."""
-    cells = round(_TARGET * batch.duration_s / target_s)
+    filled = round(_TARGET * batch.duration_s / target_s)
     style = _INSIDE if batch.duration_s <= target_s else _OUTSIDE
     line = Text(f"  {batch.number:>4}  ")
     for i in range(_LONGEST):
-        last = i == _LONGEST - 1 and cells > _LONGEST
-        if i < cells:
+        last = i == _LONGEST - 1 and filled > _LONGEST
+        if i < filled:
             line.append("▶" if last else "█", style)
         else:
             line.append("│" if i == _TARGET else " ", "bold")
@@ -61,7 +61,7 @@ class LiveReport:
         self._live.stop()
 
     def stage(self, text: str, seconds: float, target_s: float) -> None:
-        """A heading."""
+        """Print a heading, and begin to count this part's seconds."""
         self._stage, self._began, self._length = text, time.monotonic(), seconds
         self._target_s = target_s
         if self._console.is_terminal:

@@ -88,7 +88,7 @@ class PriceShedding:
 
     @property
     def shape(self) -> SketchShape:
-        """The sketch's shape."""
+        """The width, depth and seed of the cost sketch."""
         return SketchShape.of(self.epsilon, self.delta, self.seed)
 
     def build_costs(self) -> AgedSketch | CostTable:

@@ -214,10 +214,18 @@ def average(latency: Duration, memory: int | None = 10_000) -> AverageLatency:
 
 
 def absolute(latency: Duration) -> AbsoluteLatency:
-    """Process no row that has waited longer than `latency`."""
+    """Process no row that has waited longer than `latency`.
+
+    >>> absolute("500 ms").build().exceeds(0.6)
+    True
+    """
     return AbsoluteLatency(seconds(latency, "absolute"))
 
 
 def sliding(latency: Duration, window: int = 1000) -> SlidingAverageLatency:
-    """Keep the average queueing latency of the last `window` rows within `latency`."""
+    """Keep the average queueing latency of the last `window` rows within `latency`.
+
+    >>> sliding("1 second", window=100).tau_s
+    1.0
+    """
     return SlidingAverageLatency(seconds(latency, "sliding"), window, counted_before=1)

@@ -108,27 +108,47 @@ class Predicate(Condition):
 
 
 def equal(left: str, right: str | None = None) -> Equal:
-    """Rows whose columns hold the same value: ``hg.equal("person")``."""
+    """Rows whose columns hold the same value.
+
+    >>> equal("order", "payment_for").right
+    'payment_for'
+    """
     return Equal(left, left if right is None else right)
 
 
 def subset(left: str, right: str | None = None) -> Subset:
-    """Left rows whose set is contained in the right row's."""
+    """Left rows whose set is contained in the right row's.
+
+    >>> subset("tags").right
+    'tags'
+    """
     return Subset(left, left if right is None else right)
 
 
 def superset(left: str, right: str | None = None) -> Superset:
-    """Left rows whose set contains the right row's."""
+    """Left rows whose set contains the right row's.
+
+    >>> superset("offers", "wanted").left
+    'offers'
+    """
     return Superset(left, left if right is None else right)
 
 
 def overlap(left: str, right: str | None = None, *, at_least: int) -> Overlap:
-    """Rows whose sets share at least so many items: ``hg.overlap("keywords", at_least=3)``."""
+    """Rows whose sets share at least so many items.
+
+    >>> overlap("keywords", at_least=3).at_least
+    3
+    """
     return Overlap(left, left if right is None else right, at_least)
 
 
 def inner_product(left: str, right: str | None = None, *, at_least: float) -> InnerProduct:
-    """Rows whose weighted sets (maps) or vectors (arrays) have an inner product of so much."""
+    """Rows whose weighted sets (maps) or vectors (arrays) have an inner product of so much.
+
+    >>> inner_product("tf_idf", at_least=0.5).at_least
+    0.5
+    """
     return InnerProduct(left, left if right is None else right, at_least)
 
 

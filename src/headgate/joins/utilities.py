@@ -53,7 +53,7 @@ class Utilities:
 
     @classmethod
     def from_bytes(cls, value: bytes) -> Utilities:
-        """What `to_bytes` wrote."""
+        """The utilities that `to_bytes` wrote."""
         both = np.frombuffer(value)
         half = len(both) // 2
         return cls(both[:half], both[half:])

@@ -1,8 +1,8 @@
 """Which rows: one policy a file."""
 
-from headgate.policies.contract import Grouping, Policy
 from headgate.policies.drawing import Drawing
 from headgate.policies.group_rates import GroupRates
+from headgate.policies.policy import Grouping, Policy
 from headgate.policies.uniform import Uniform
 from headgate.policies.value_classes import ValueClasses
 

@@ -26,6 +26,11 @@ class Drawing:
     group must follow from that group's rows and the plan alone; then the same batch keeps the same rows
     however it is split. Fractions are rounded down; `least`, `overflow`, `accuracy` and `meeting` are
     not for it. Without it the rule is one of `headgate.policies.by_group.level`, by its name.
+
+    >>> import numpy as np
+    >>> at_most_5 = Drawing(by=("route",), rule="at most 5", quotas=lambda n, plan: np.minimum(n, 5))
+    >>> at_most_5.quotas(np.array([50, 7, 2]), Plan(0.5)).tolist()
+    [5, 5, 2]
     """
 
     #: The columns whose values make a group; null is a group like any other.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from headgate.core.groups import GroupStats
 from headgate.core.load import Budget
 from headgate.core.plan import Plan
-from headgate.policies.contract import Policy
+from headgate.policies.policy import Policy
 
 __all__ = ["Uniform"]
 

@@ -8,7 +8,7 @@ from headgate.core.groups import GroupStats
 from headgate.core.load import Budget
 from headgate.core.plan import Plan
 from headgate.errors import BadArgument
-from headgate.policies.contract import Grouping, Policy
+from headgate.policies.policy import Grouping, Policy
 
 __all__ = ["ValueClasses"]
 

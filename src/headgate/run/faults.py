@@ -41,8 +41,8 @@ class Faults:
         """It failed: several times in one batch count once."""
         self._in_a_row += not self.now
         self.now = True
-        told, self.said = self.said, f"{type(error).__name__}: {error}".splitlines()[0]
-        if told == self.said:
+        before, self.said = self.said, f"{type(error).__name__}: {error}".splitlines()[0]
+        if before == self.said:
             return
         then = f"the last plan holds; after {TOO_MANY_FAULTS} batches it fails {on_failure}"
         if self.too_many:

@@ -35,7 +35,7 @@ class _Hand:
 
 
 class Crew:
-    """All of them."""
+    """The threads that keep control folders small: one for each folder of this process."""
 
     _one: Crew | None = None
     _making = threading.Lock()
@@ -47,14 +47,14 @@ class Crew:
 
     @classmethod
     def of_process(cls) -> Crew:
-        """The crew."""
+        """The one crew of this process."""
         with cls._making:
             cls._one = cls._one or cls()
             return cls._one
 
     def take_on(self, upkeep: Upkeep) -> None:
         """Care for this one from now on."""
-        control = upkeep.place[0]
+        control = upkeep.owner[0]
         with self._guard:
             hand = self._hands.setdefault(control, _Hand())
             hand.upkeeps.add(upkeep)
@@ -76,7 +76,7 @@ class Crew:
         with self._guard:
             hand = self._hands.get(control)
             upkeeps = [] if hand is None else list(hand.upkeeps)
-        return {upkeep.place[2] for upkeep in upkeeps if upkeep.place[1] == gate}
+        return {upkeep.owner[2] for upkeep in upkeeps if upkeep.owner[1] == gate}
 
     # A folder's thread.
 
@@ -93,7 +93,7 @@ class Crew:
                 self._care_for(upkeeps.pop())
 
     def _care_for(self, upkeep: Upkeep) -> None:
-        name = "/".join(map(str, upkeep.place))
+        name = "/".join(map(str, upkeep.owner))
         try:
             upkeep.mark_alive()
             while upkeep.step():

@@ -47,14 +47,14 @@ class GateCall:
         return not (self.spec and theirs) or theirs == self.spec or published.get("owner") != owner
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """As a JSON object, for the pin's file."""
         offer = None if self.offer is None else self.offer.to_json()
         opening = self.opening.to_json()
         return {"number": self.number, "spec": self.spec, "opening": opening, "offer": offer}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> GateCall:
-        """What `to_json` wrote."""
+        """The call that `to_json` wrote."""
         given = value.get("offer")
         offer = None if given is None else Offer.from_json(given)
         return cls(int(value["number"]), int(value["spec"]), Plan.from_json(value["opening"]), offer)

@@ -55,7 +55,7 @@ class Holder:
     pid_started: str = ""
 
     @property
-    def told(self) -> str:
+    def described(self) -> str:
         """Who it is, for people."""
         return f"process {self.pid} on {self.host or 'an unknown host'}"
 
@@ -220,9 +220,9 @@ class Lease:
                 moves, last = moves + 1, holder
             if moves >= 2:  # once may be its last word, before it gives the lease back
                 raise OwnedElsewhere(
-                    f"{what} is steered by {holder.told}, which is alive: two runs of one query would "
-                    "share its plans and its ledger. Stop one of them; a query with a copied checkpoint "
-                    "needs a control folder of its own"
+                    f"{what} is steered by {holder.described}, which is alive: two runs of one query "
+                    "would share its plans and its ledger. Stop one of them; a query with a copied "
+                    "checkpoint needs a control folder of its own"
                 )
             if self._clock() - began >= GONE_S:
                 break

@@ -63,15 +63,15 @@ class PinnedPlan:
         return self.expected is not None and self.expected.rows is not None
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """As the pin's file has it."""
         value = {"plan": self.plan.to_json(), "origin": self.origin, "shape": self.shape}
-        told: dict[str, Any] = {"note": self.note, "run": self.run, "call": self.call}
-        told["expected"] = None if self.expected is None else self.expected.to_json()
-        return value | {name: said for name, said in told.items() if said}
+        optional: dict[str, Any] = {"note": self.note, "run": self.run, "call": self.call}
+        optional["expected"] = None if self.expected is None else self.expected.to_json()
+        return value | {name: said for name, said in optional.items() if said}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> PinnedPlan:
-        """What `to_json` wrote."""
+        """The pin that `to_json` wrote, in this version or an earlier one."""
         if not (isinstance(value, dict) and {"plan", "origin"} <= value.keys()):
             raise SnapshotError(f"{value!r} is no pinned plan: start with a new control folder")
         expected = value.get("expected")

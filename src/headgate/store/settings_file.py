@@ -58,7 +58,7 @@ class SettingsFile:
         return GateSettings.from_json(self._declared())
 
     def overrides(self) -> dict[str, Any]:
-        """What people changed."""
+        """The settings that people changed since, by name."""
         value = read_json(self._folder / "overrides.json")
         return {} if value is None else dict(value)
 
@@ -99,5 +99,5 @@ class SettingsFile:
             )
 
     def reset(self) -> None:
-        """Forget people's changes."""
+        """Forget what people changed: the code's settings hold again."""
         (self._folder / "overrides.json").unlink(missing_ok=True)

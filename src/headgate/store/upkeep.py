@@ -90,7 +90,7 @@ class Upkeep:
             Crew.of_process().ask(self._control)
 
     @property
-    def place(self) -> tuple[Path, str, str]:
+    def owner(self) -> tuple[Path, str, str]:
         """Whose upkeep it is."""
         return self._control, self._gate, self._query
 
@@ -211,10 +211,10 @@ def ended_queries(control: Path, gate: str, before: float, living: set[str]) -> 
 def _last_life(folder: Path) -> float:
     """When something in a query's folder was last written."""
     latest = 0.0
-    for place in (folder, folder / "ledger", folder / "pins", folder / "queues"):
+    for inside in (folder, folder / "ledger", folder / "pins", folder / "queues"):
         with contextlib.suppress(FileNotFoundError):
-            latest = max(latest, os.stat(place).st_mtime)
-            for entry in os.scandir(place):
+            latest = max(latest, os.stat(inside).st_mtime)
+            for entry in os.scandir(inside):
                 with contextlib.suppress(FileNotFoundError):
                     latest = max(latest, entry.stat(follow_symlinks=False).st_mtime)
     return latest

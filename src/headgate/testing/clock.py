@@ -20,11 +20,11 @@ class ManualClock:
         self._now = now
 
     def __call__(self) -> float:
-        """The time."""
+        """The time in seconds, as ``time.time()`` gives it."""
         return self._now
 
     def now(self) -> float:
-        """The time."""
+        """The time in seconds since 1970."""
         return self._now
 
     def sleep(self, seconds: float) -> None:

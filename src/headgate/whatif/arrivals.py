@@ -77,12 +77,12 @@ class Arrivals:
         """How many rows are ready by then."""
         if self._granule > 0:
             now = math.floor(now / self._granule + 1e-9) * self._granule
-        place = max(0.0, (now - self._begin) / _STEP_S)
-        index = int(place)
+        position = max(0.0, (now - self._begin) / _STEP_S)
+        index = int(position)
         while len(self._sums) < index + 2:
             self._extend()
         low, high = self._sums[index], self._sums[index + 1]
-        return int(low + (high - low) * (place - index) + 1e-9)
+        return int(low + (high - low) * (position - index) + 1e-9)
 
     def instant_of(self, row: int) -> float:
         """When row number `row` (from 0) came."""

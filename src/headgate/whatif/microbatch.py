@@ -214,9 +214,9 @@ class MicroBatches:
         self.shed += arrived - kept
         self.now = start + duration
         backlog = waiting - arrived
-        told = backlog if load.source_cap is not None and load.tells_backlog else None
+        shown = backlog if load.source_cap is not None and load.tells_backlog else None
         interval = load.trigger_s if load.tells_interval and load.trigger_s > 0 else None
-        sample = LoadSample(number, start, duration, arrived, kept, oldest, told, interval_s=interval)
+        sample = LoadSample(number, start, duration, arrived, kept, oldest, shown, interval_s=interval)
         self.groups = GroupStats(counts, arrived)
         budget = self.controller.decide(sample)
         self._budgets = [self._budgets[1], budget]

@@ -238,9 +238,9 @@ def test_without_files_the_figures_stand_on_made_streams_and_say_so() -> None:
     drawn = _drawn("cod_fig2")
     assert {row.x for row in drawn.rows} == {"debs10k", "debs100k", "gcm_job", "gcm"}
     assert all(isinstance(claim.holds, bool) for claim in drawn.claims)
-    place = cod_fig9.places()["gcm_real_job"]
-    assert place.x == "gcm_job 2 %"
-    found = {policy: values for _, policy, values in cod_fig9.run(cod_fig9.PlaceRun(place, 0))}
+    point = cod_fig9.points()["gcm_real_job"]
+    assert point.x == "gcm_job 2 %"
+    found = {policy: values for _, policy, values in cod_fig9.run(cod_fig9.DrawRun(point, 0))}
     assert found[UNIFORM][ERROR] > 0.4
     assert found[OURS][MISSING] == 0.0
     with pytest.raises(BadArgument, match="HEADGATE_DATA"):

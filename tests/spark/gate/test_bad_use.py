@@ -12,7 +12,7 @@ import pytest
 
 import headgate as hg
 from headgate.core.plan import Plan
-from headgate.policies.contract import OF_THE_GATE
+from headgate.policies.policy import OF_THE_GATE
 from headgate.spark.session import check_spark_version
 
 

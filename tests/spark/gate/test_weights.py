@@ -1,4 +1,4 @@
-"""What a weight says of its draw, natively; `tests/policies/test_draw.py` has the pure half."""
+"""What a weight says of its draw, natively; `tests/policies/by_group/test_draw.py` has the pure half."""
 
 from __future__ import annotations
 

@@ -3,8 +3,9 @@
 Google's jobs submit their tasks all at once, so what the last minute saw says little of this one. The
 ideal is a cap of five rows of each job in each half hour, the pane of the paper's window; both gates are
 asked for the share of rows that this is. The gate that counts is the one that runs in Spark's workers
-(`headgate.spark.groups.task.Cells`), steered from batch to batch by `ConceptDriven` itself; the one that
-remembers has its plans (``counts="history"``), from the 200 heaviest groups of the batch before.
+(`headgate.spark.groups.task.PartitionStrata`), steered from batch to batch by `ConceptDriven` itself;
+the one that remembers has its plans (``counts="history"``), from the 200 heaviest groups of the batch
+before.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ import pyarrow.parquet as pq
 from headgate.core.groups import GroupStats, Strata
 from headgate.core.load import Budget
 from headgate.core.plan import SCALE, Plan
-from headgate.policies.by_group.policy import ConceptDriven
-from headgate.spark.groups.task import ABOUT, Cells, Sampling
+from headgate.policies.by_group.concept_driven import ConceptDriven
+from headgate.spark.groups.task import ABOUT, PartitionStrata, Sampling
 from headgate_lab.figures.cod.streams import STREAMS
 from headgate_lab.figures.data_folder import found_data_file
 
@@ -54,7 +55,7 @@ class Events:
         return panes * (int(self.jobs.max()) + 1) + self.jobs
 
     def first(self, rows: int) -> Events:
-        """Only so many."""
+        """The earliest events, so many of them."""
         return Events(self.name, self.instants[:rows], self.jobs[:rows])
 
     def batches(self, seconds: float) -> Iterator[slice]:
@@ -112,7 +113,7 @@ def replay_bursts(events: Events, batch_s: float, seed: int = 1) -> Burst:
     ideal = _capped(strata)
     same, past = _same_batch(events, batch_s, hashes, ideal), _history(events, batch_s, hashes, ideal)
     numbers = (events.instants // batch_s).astype(np.int64)
-    cells = numbers * (int(strata.max()) + 1) + strata
+    drawn_from = numbers * (int(strata.max()) + 1) + strata
     whole = len(np.unique(strata))
     return Burst(
         events.name,
@@ -120,7 +121,7 @@ def replay_bursts(events: Events, batch_s: float, seed: int = 1) -> Burst:
         ideal,
         same_batch=float(same.mean()),
         history=float(past.mean()),
-        capped_batches=_capped(cells),
+        capped_batches=_capped(drawn_from),
         missing_same_batch=1.0 - len(np.unique(strata[same])) / whole,
         missing_history=1.0 - len(np.unique(strata[past])) / whole,
     )
@@ -137,8 +138,8 @@ def _same_batch(events: Events, batch_s: float, hashes: Ints, keep: float) -> np
     sampling = Sampling(rule.name, rule.least, rule.overflow, policy.draw, seed=1)
     kept, plan, strata = np.zeros(len(events), bool), Plan(keep), events.strata
     for number, rows in enumerate(events.batches(batch_s)):
-        cells = Cells(sampling, [(pa.array(strata[rows]), pa.array(hashes[rows]))])
-        weights, about = cells.decide(plan, number)
+        drawn_from = PartitionStrata(sampling, [(pa.array(strata[rows]), pa.array(hashes[rows]))])
+        weights, about = drawn_from.decide(plan, number)
         kept[rows] = weights > 0
         curve = tuple(about[len(ABOUT) :])
         groups = GroupStats(total=len(weights), strata=Strata(int(about[0]), curve))

@@ -45,7 +45,7 @@ class Reached:
 
     @property
     def ratio(self) -> float:
-        """Realised over wanted."""
+        """Realised error over the wanted one."""
         return self.realised / self.wanted
 
 

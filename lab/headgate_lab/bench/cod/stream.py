@@ -85,7 +85,7 @@ class StreamCase:
         )
 
     def _kept(self, name: str) -> float:
-        """By the ledger."""
+        """The share of rows kept, as the ledger has it."""
         control = self.scratch / "control"
         (query,) = queries_of(control, name)
         records = Ledger(control, name, query).records().values()

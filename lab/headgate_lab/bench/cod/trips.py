@@ -33,7 +33,7 @@ class Trips:
 
     @property
     def rows(self) -> int:
-        """Rides in all."""
+        """The number of all rides."""
         return self.panes * (self.law.rows // self.law.panes)
 
     @property

@@ -73,7 +73,7 @@ def run(*, quick: bool) -> dict[str, Any]:
             progress.update(task, description=name.replace("_", " "))
             runs = []
             for seed in range(seeds):
-                point = Point(name, deployment, *span, told=tuple(_COLUMNS.values()))
+                point = Point(name, deployment, *span, shown=tuple(_COLUMNS.values()))
                 runs.append(_run(point, seed))
                 progress.advance(task)
             rows += _rows(name, runs)

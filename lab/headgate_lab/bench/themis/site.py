@@ -125,15 +125,15 @@ def _per_batch(spark: SparkSession, folder: Path, batches: int, progress: Progre
     task = progress.add_task("time of a batch", total=4)
     for turn in range(4):
         name = ("uniform", "site")[turn % 2]
-        place = folder / f"batch-{turn}"
+        scratch = folder / f"batch-{turn}"
         stream = spark.readStream.format("rate").option("rowsPerSecond", "1000").load()
         site = None
         if name == "site":
-            site = hg.Site(spark, "bench", control=place / "control", hold="30 seconds")
+            site = hg.Site(spark, "bench", control=scratch / "control", hold="30 seconds")
             gated = stream.transform(site.gate(f"g{turn}", query="q", source="s"))
         else:
             gated = stream.transform(
-                hg.gate(f"g{turn}", hold="30 seconds", control=str(place / "control"))
+                hg.gate(f"g{turn}", hold="30 seconds", control=str(scratch / "control"))
             )
         query = (
             gated.withWatermark("timestamp", "1 second")
@@ -141,7 +141,7 @@ def _per_batch(spark: SparkSession, folder: Path, batches: int, progress: Progre
             .agg(F.avg("value"))
             .writeStream.format("noop")
             .outputMode("append")
-            .option("checkpointLocation", str(place / "checkpoint"))
+            .option("checkpointLocation", str(scratch / "checkpoint"))
             .trigger(processingTime="400 milliseconds")
             .start()
         )

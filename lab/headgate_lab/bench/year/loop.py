@@ -230,8 +230,8 @@ class _Play:
 def _sizes(folder: Path) -> list[int]:
     """Bytes of each file below; what goes this moment is passed over."""
     found = []
-    for place, _, names in os.walk(folder):
+    for root, _, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(FileNotFoundError):
-                found.append((Path(place) / name).stat().st_size)
+                found.append((Path(root) / name).stat().st_size)
     return found

@@ -30,7 +30,7 @@ class PlayedQuery:
 
     @property
     def lastProgress(self) -> Any:
-        """The latest report."""
+        """The latest report, as Spark's query has it."""
         return self._recent[-1] if self._recent else None
 
     @property
@@ -39,7 +39,7 @@ class PlayedQuery:
         return list(self._recent)
 
     def exception(self) -> None:
-        """It never fails."""
+        """None: this query never fails."""
 
 
 class PlayedSession:

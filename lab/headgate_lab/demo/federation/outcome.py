@@ -29,7 +29,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One turn."""
+    """What one turn, with one kind of shedding, came to."""
 
     shedding: str
     #: Seconds since the turn's beginning, and every query's SIC then (nan before its first result).
@@ -53,7 +53,7 @@ class Outcome:
         return dict(zip(self.sic, found.tolist(), strict=True))
 
     def to_json(self) -> dict[str, Any]:
-        """The figures."""
+        """The figures that `headgate federation demo --json` prints of a turn."""
         means = list(self.means.values())
         accepted = sum(self.accepted.values())
         value = {
@@ -119,13 +119,13 @@ def _sampled(
     told_by: tuple[str, ...] | None = None,
 ) -> list[float]:
     """The last known value at each time."""
-    found, place, value = [], 0, math.nan
+    found, index, value = [], 0, math.nan
     for at in times:
-        while place < len(lines) and lines[place]["at"] - begin <= at:
-            view = lines[place]["queries"].get(query)
+        while index < len(lines) and lines[index]["at"] - begin <= at:
+            view = lines[index]["queries"].get(query)
             if view is not None and (told_by is None or view["told_by"] in told_by):
                 value = math.nan if view[what] is None else float(view[what])
-            place += 1
+            index += 1
         found.append(value)
     return found
 

@@ -79,11 +79,11 @@ class Federation:
 
     @property
     def queries(self) -> tuple[str, ...]:
-        """The queries."""
+        """The names of all queries, each once."""
         return tuple(dict.fromkeys(f.query for f in self.fragments))
 
     def of_query(self, query: str) -> tuple[Fragment, ...]:
-        """A query's fragments."""
+        """The fragments that one query is made of."""
         return tuple(f for f in self.fragments if f.query == query)
 
     def root(self, query: str) -> Fragment:
@@ -101,7 +101,7 @@ class Federation:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Federation:
-        """What `to_json` wrote."""
+        """The federation that `to_json` wrote."""
         fragments = tuple(Fragment(**{**f, "takes": tuple(f["takes"])}) for f in value["fragments"])
         return replace(cls(fragments), **{k: v for k, v in value.items() if k != "fragments"})
 

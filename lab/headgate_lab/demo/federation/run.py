@@ -46,7 +46,7 @@ class Watcher(Protocol):
     """Whoever is told how far it is."""
 
     def note(self, text: str) -> None:
-        """Something to say."""
+        """Show a line about what happens now."""
 
     def turn(self, shedding: str, seconds: float) -> None:
         """A turn begins, and lasts so long."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headgate_lab.figures.cod.data import Source, source_of, windows_of
-from headgate_lab.figures.cod.fig9 import Place
+from headgate_lab.figures.cod.fig9 import DataPoint
 from headgate_lab.figures.cod.policies import (
     ERROR,
     ERROR_AXIS,
@@ -66,7 +66,7 @@ def run(item: ShareRun) -> list[Sample]:
     """All shares, and the share that equals uniform's half."""
     windows, found = windows_of(item.source), []
     for keep in SHARES:
-        x = Place(item.source, keep).x
+        x = DataPoint(item.source, keep).x
         for name in _POLICIES:
             values = metrics(windows, name, keep, item.seed)
             if (name, keep) == (UNIFORM, SHARES[-1]):
@@ -79,7 +79,7 @@ def run(item: ShareRun) -> list[Sample]:
 def replayed() -> list[Sample]:
     """The same places on a real stream, behind the shipped gates."""
     sources = [source_of(name) for name in _DATA]
-    return replayed_on_spark((Place(s, keep).x, s, keep) for s in sources for keep in SHARES)
+    return replayed_on_spark((DataPoint(s, keep).x, s, keep) for s in sources for keep in SHARES)
 
 
 def _equal_share(windows: Sequence[WindowRows], error: float, seed: int) -> float:
@@ -94,7 +94,7 @@ def _equal_share(windows: Sequence[WindowRows], error: float, seed: int) -> floa
 
 def _claims(samples: Samples, sources: dict[str, Source]) -> tuple[Claim, ...]:
     def at(data: str, keep: float, policy: str, metric: str = ERROR) -> float:
-        return samples.mean(Place(sources[data], keep).x, policy, metric)
+        return samples.mean(DataPoint(sources[data], keep).x, policy, metric)
 
     line = [at("debs_real", keep, UNIFORM) for keep in SHARES]
     fit = np.polyval(np.polyfit(SHARES, line, 1), SHARES)

@@ -31,7 +31,7 @@ from headgate_lab.figures.cod.policies import OURS, UNIFORM, title_of
 from headgate_lab.figures.figure import Claim, Drawn, Samples
 from headgate_lab.figures.sweep import how_many
 
-__all__ = ["CORES", "FULL", "KEEP", "QUICK", "build", "place"]
+__all__ = ["CORES", "FULL", "KEEP", "QUICK", "build", "point_name"]
 
 CORES = (1, 2)
 KEEP = 0.02
@@ -45,7 +45,7 @@ def build(runs: int | None, quick: bool, progress: Callable[[int, int], None]) -
     plan, samples, done = Replay(source, KEEP, size), Samples(), 0
     whole = len(CORES) * len(AGGREGATES) * count * size.replays
 
-    def told() -> None:
+    def passed() -> None:
         nonlocal done
         done += 1
         progress(done, whole)
@@ -53,8 +53,8 @@ def build(runs: int | None, quick: bool, progress: Callable[[int, int], None]) -
     with scratch_folder() as folder:
         for cores in CORES:
             with local_session(folder, cores) as spark:
-                for aggregate, policy, metrics in replay(spark, plan, folder, count, told):
-                    samples.add(place(aggregate, cores), policy, metrics)
+                for aggregate, policy, metrics in replay(spark, plan, folder, count, passed):
+                    samples.add(point_name(aggregate, cores), policy, metrics)
     return Drawn(
         "cod_fig7",
         title_of(f"Window latency on Spark at {1 - KEEP:.0%} shed", [source]),
@@ -66,7 +66,7 @@ def build(runs: int | None, quick: bool, progress: Callable[[int, int], None]) -
     )
 
 
-def place(aggregate: str, cores: int) -> str:
+def point_name(aggregate: str, cores: int) -> str:
     """As it is written on the x axis."""
     return f"{aggregate}, {cores} core{'s' if cores > 1 else ''}"
 
@@ -74,12 +74,12 @@ def place(aggregate: str, cores: int) -> str:
 def _claims(samples: Samples) -> tuple[Claim, ...]:
     def times(aggregate: str, policy: str, metric: str = LATENCY) -> float:
         """How much longer normal execution takes; the least over the cores."""
-        at = [place(aggregate, cores) for cores in CORES]
+        at = [point_name(aggregate, cores) for cores in CORES]
         return min(samples.mean(x, SPARK, metric) / samples.mean(x, policy, metric) for x in at)
 
     claims = []
     for name in AGGREGATES:
-        one, all_ = place(name, CORES[0]), place(name, CORES[-1])
+        one, all_ = point_name(name, CORES[0]), point_name(name, CORES[-1])
         saved = samples.mean(all_, SPARK, LATENCY) / samples.mean(one, OURS, LATENCY)
         claims += [
             Claim(

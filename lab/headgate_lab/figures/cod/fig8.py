@@ -27,7 +27,7 @@ from headgate_lab.figures.cod.policies import KEPT, OURS, UNIFORM, title_of
 from headgate_lab.figures.figure import Claim, Drawn, Samples
 from headgate_lab.figures.sweep import how_many
 
-__all__ = ["CORES", "FULL", "KEEP", "QUICK", "build", "place"]
+__all__ = ["CORES", "FULL", "KEEP", "QUICK", "build", "point_name"]
 
 CORES = 2
 KEEP = 0.03
@@ -43,16 +43,16 @@ def build(runs: int | None, quick: bool, progress: Callable[[int, int], None]) -
     samples, done = Samples(), 0
     whole = len(sources) * len(AGGREGATES) * count * size.replays
 
-    def told() -> None:
+    def passed() -> None:
         nonlocal done
         done += 1
         progress(done, whole)
 
     with scratch_folder() as folder, local_session(folder, CORES) as spark:
         for name, source in sources.items():
-            for found in replay(spark, Replay(source, KEEP, size), folder, count, told):
+            for found in replay(spark, Replay(source, KEEP, size), folder, count, passed):
                 aggregate, policy, metrics = found
-                samples.add(place(name, aggregate), policy, metrics)
+                samples.add(point_name(name, aggregate), policy, metrics)
     return Drawn(
         "cod_fig8",
         title_of(f"Window latency on Spark at {1 - KEEP:.0%} shed, {CORES} cores", sources.values()),
@@ -64,7 +64,7 @@ def build(runs: int | None, quick: bool, progress: Callable[[int, int], None]) -
     )
 
 
-def place(data: str, aggregate: str) -> str:
+def point_name(data: str, aggregate: str) -> str:
     """As it is written on the x axis."""
     return f"{data} {aggregate}"
 
@@ -72,7 +72,7 @@ def place(data: str, aggregate: str) -> str:
 def _claims(samples: Samples) -> tuple[Claim, ...]:
     def times(data: str, name: str, policy: str, metric: str = LATENCY) -> float:
         """How much longer normal execution takes."""
-        x = place(data, name)
+        x = point_name(data, name)
         return samples.mean(x, SPARK, metric) / samples.mean(x, policy, metric)
 
     claims = []
@@ -103,6 +103,6 @@ def _claims(samples: Samples) -> tuple[Claim, ...]:
                 f"{name}: uniform is slower than CoD on DEBS (ratio of latencies)", slower > 1, slower
             ),
         ]
-    share = samples.mean(place("DEBS", "mean"), OURS, KEPT)
+    share = samples.mean(point_name("DEBS", "mean"), OURS, KEPT)
     claims.append(Claim("DEBS: CoD processes 3 % of the window (share kept)", share < 0.035, share))
     return tuple(claims)

@@ -32,7 +32,7 @@ from headgate_lab.figures.figure import Claim, Samples
 from headgate_lab.figures.sweep import Caption, Sample, Sweep, how_many
 from headgate_lab.papers.cod import READINGS
 
-__all__ = ["Place", "places", "replayed", "sweep"]
+__all__ = ["DataPoint", "points", "replayed", "sweep"]
 
 _DATA = {
     "bellcore": 0.01,
@@ -44,7 +44,7 @@ _DATA = {
 
 
 @dataclass(frozen=True)
-class Place:
+class DataPoint:
     """One place on the x axis: a data set and the share asked for."""
 
     source: Source
@@ -57,43 +57,43 @@ class Place:
 
 
 @dataclass(frozen=True)
-class PlaceRun:
-    """One draw at one place: an item of the work."""
+class DrawRun:
+    """One draw at one point: an item of the work."""
 
-    place: Place
+    point: DataPoint
     seed: int
 
 
-def places() -> dict[str, Place]:
-    """The places by the data set meant; where a file is not here, on the made stream in its place."""
-    return {name: Place(source_of(name), keep) for name, keep in _DATA.items()}
+def points() -> dict[str, DataPoint]:
+    """The points by the data set meant; where a file is not here, on the made stream instead of it."""
+    return {name: DataPoint(source_of(name), keep) for name, keep in _DATA.items()}
 
 
-def sweep(runs: int | None, quick: bool) -> Sweep[PlaceRun]:
+def sweep(runs: int | None, quick: bool) -> Sweep[DrawRun]:
     """Every policy at every place; the paper repeats five times."""
-    count, where = how_many(runs, quick, 2, 5), places()
+    count, where = how_many(runs, quick, 2, 5), points()
     caption = Caption(
         "cod_fig9",
-        title_of("Error at 99 and 98 % shed", (place.source for place in where.values())),
+        title_of("Error at 99 and 98 % shed", (point.source for point in where.values())),
         "data and share asked for",
         (ERROR_AXIS, P95_AXIS, KEPT_AXIS),
     )
-    items = [PlaceRun(place, seed) for place in where.values() for seed in range(count)]
-    xs = {name: place.x for name, place in where.items()}
+    items = [DrawRun(point, seed) for point in where.values() for seed in range(count)]
+    xs = {name: point.x for name, point in where.items()}
     return Sweep(caption, count, items, run, lambda samples: _claims(samples, xs))
 
 
-def run(item: PlaceRun) -> list[Sample]:
-    """Uniform and every reading over the windows of one place."""
-    place = item.place
-    windows = windows_of(place.source)
+def run(item: DrawRun) -> list[Sample]:
+    """Uniform and every reading over the windows of one point."""
+    point = item.point
+    windows = windows_of(point.source)
     policies = (UNIFORM, *READINGS)
-    return [(place.x, name, metrics(windows, name, place.keep, item.seed)) for name in policies]
+    return [(point.x, name, metrics(windows, name, point.keep, item.seed)) for name in policies]
 
 
 def replayed() -> list[Sample]:
     """The same places on a real stream, behind the shipped gates."""
-    return replayed_on_spark((place.x, place.source, place.keep) for place in places().values())
+    return replayed_on_spark((point.x, point.source, point.keep) for point in points().values())
 
 
 def _claims(samples: Samples, xs: dict[str, str]) -> tuple[Claim, ...]:

@@ -118,7 +118,7 @@ def replay(
     plan: Replay,
     folder: Path,
     runs: int,
-    told: Callable[[], None],
+    passed: Callable[[], None],
 ) -> Iterator[tuple[str, str, Mapping[str, float]]]:
     """Aggregate, policy and metrics of every run.
 
@@ -132,14 +132,14 @@ def replay(
             for policy in POLICIES:
                 _seconds(plan, frames[0], policy, aggregate)
             for _ in range(runs):
-                for policy, taken in _run(plan, frames, aggregate, told).items():
+                for policy, taken in _run(plan, frames, aggregate, passed).items():
                     average, tail = float(np.mean(taken)), float(np.percentile(taken, 95))
                     metrics = {LATENCY: average, LATENCY_P95: tail, KEPT: kept[policy]}
                     yield aggregate, policy, metrics
 
 
 def _run(
-    plan: Replay, frames: list[DataFrame], aggregate: str, told: Callable[[], None]
+    plan: Replay, frames: list[DataFrame], aggregate: str, passed: Callable[[], None]
 ) -> dict[str, list[float]]:
     """The windows' latencies by policy."""
     seconds: dict[str, list[float]] = {policy: [] for policy in POLICIES}
@@ -148,7 +148,7 @@ def _run(
         for policy in POLICIES[first:] + POLICIES[:first]:
             frame = frames[number % len(frames)]
             seconds[policy].append(_seconds(plan, frame, policy, aggregate))
-        told()
+        passed()
     return seconds
 
 

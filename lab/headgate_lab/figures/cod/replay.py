@@ -29,14 +29,14 @@ __all__ = ["ON_SPARK", "replay", "replayed_on_spark"]
 ON_SPARK = " (Spark stream)"
 
 
-def replayed_on_spark(places: Iterable[tuple[str, Source, float]]) -> list[Sample]:
+def replayed_on_spark(points: Iterable[tuple[str, Source, float]]) -> list[Sample]:
     """Uniform and ours at every place whose data are real; nothing for made streams."""
     found: list[Sample] = []
     with (
         tempfile.TemporaryDirectory(prefix="headgate-replay-", ignore_cleanup_errors=True) as scratch,
         _session(scratch) as spark,
     ):
-        for number, (x, source, keep) in enumerate(places):
+        for number, (x, source, keep) in enumerate(points):
             if source.made:
                 continue
             rows = stream_of(source)

@@ -47,7 +47,7 @@ _CAPTION = Caption(
 
 
 def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
-    """Every skew."""
+    """Every rule at every skew, as items for a runner."""
     skews = _QUICK if quick else _SKEWS
     shown = lines(
         RandomDrop(), RateAdaptive(), TimeCorrelated(), Directed(), Cells(), Content(), bounded=True

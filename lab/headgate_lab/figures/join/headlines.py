@@ -29,7 +29,7 @@ PAIRS = 11_054
 
 
 def build(runs: int | None, quick: bool, progress: Callable[[int, int], None]) -> Drawn:
-    """Draw it."""
+    """Run the joins on this machine's Spark, and draw what came out."""
     from headgate.demo.session import quiet_session
     from headgate_lab.figures.measured_spark import conf, heard
 

@@ -7,13 +7,12 @@ seconds are not counted: windows fill and the rules learn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from headgate_lab.figures.figure import Claim, Samples
+from headgate_lab.figures import sweep as sweeping
 from headgate_lab.figures.join.policies import BOUND, DROPPED, IMPROVEMENT, OUTPUT, VALUE, metrics
-from headgate_lab.figures.sweep import Caption, Sample, Sweep, how_many
+from headgate_lab.figures.sweep import Sample
 from headgate_lab.papers.join.rules import Rule
 from headgate_lab.sim.join.bound import Bound, bound
 from headgate_lab.sim.join.cpu import JoinSetup, run
@@ -44,30 +43,14 @@ class Point:
     metrics: tuple[str, ...] = (OUTPUT, DROPPED)
 
 
-@dataclass(frozen=True)
-class PointRun:
-    """One run at one point: an item of the work."""
-
-    point: Point
-    seed: int
+#: One run at one point.
+PointRun = sweeping.PointRun[Point]
 
 
 def lines(*rules: Rule, suffix: str = "", bounded: bool = False) -> tuple[Line, ...]:
     """Rules under their public names, and the bound if asked for; a suffix tells settings apart."""
     found = [Line(rule.name + suffix, rule) for rule in rules]
     return (*found, Line(BOUND + suffix, None)) if bounded else tuple(found)
-
-
-def over_points(
-    caption: Caption,
-    points: Iterable[Point],
-    count: tuple[int | None, bool, int, int],
-    claims: Callable[[Samples], tuple[Claim, ...]],
-) -> Sweep[PointRun]:
-    """Point after point, each with all its runs; `count` is what `how_many` takes."""
-    runs = how_many(*count)
-    items: Sequence[PointRun] = [PointRun(point, seed) for point in points for seed in range(runs)]
-    return Sweep(caption, runs, items, run_point, claims)
 
 
 @lru_cache(maxsize=16)
@@ -101,3 +84,7 @@ def run_point(item: PointRun) -> list[Sample]:
             kept[IMPROVEMENT] = values[wanted] / base - 1.0
         found.append((point.x, line.name, kept))
     return found
+
+
+#: Point after point, each with all its runs.
+over_points = sweeping.sweeps_of(run_point)

@@ -34,7 +34,7 @@ _POLICIES = {
 
 
 def build(runs: int | None, quick: bool, progress: Callable[[int, int], None]) -> Drawn:
-    """Draw it."""
+    """Run the guarded query under every policy, and draw its latencies."""
     count, length = runs or 1, _QUICK if quick else _LENGTH
     samples, window = Samples(), length // _WINDOWS
     for name, _, found in guarded_runs(_POLICIES, count, lambda s: _trace(s, length), _TAU, progress):

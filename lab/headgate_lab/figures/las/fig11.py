@@ -68,7 +68,7 @@ _POLICIES = {
 
 
 def build(runs: int | None, quick: bool, progress: Callable[[int, int], None]) -> Drawn:
-    """Draw it."""
+    """Run the tweets through a guard under every policy, and draw what came out."""
     count, seconds = runs or 1, 30.0 if quick else 90.0
     path = data_file("tweets_congress_2020q1.parquet")
     samples = Samples()

@@ -35,11 +35,13 @@ _CAPTION = Caption(
 
 
 def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
-    """All of it."""
+    """Every policy at every load, as items for a runner."""
     xs = _QUICK if quick else _UNDER
     points = [Point(u, StreamLaw(under=u)) for u in xs]
     loaded = [u for u in xs if u >= 0]
-    return over_points(_CAPTION, points, runs, quick, lambda samples: _claims(samples, loaded))
+    return over_points(
+        _CAPTION, points, (runs, quick, 10, 100), lambda samples: _claims(samples, loaded)
+    )
 
 
 def _claims(samples: Samples, loaded: list[float]) -> tuple[Claim, ...]:

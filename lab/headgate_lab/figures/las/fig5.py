@@ -27,10 +27,10 @@ _CAPTION = Caption("las_fig5", "LAS against the threshold", "tau (s)", (LATENCY_
 
 
 def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
-    """All of it."""
+    """Every policy at every threshold, as items for a runner."""
     xs = _QUICK if quick else _TAUS
     points = [Point(tau, StreamLaw(), tau) for tau in xs]
-    return over_points(_CAPTION, points, runs, quick, lambda samples: _claims(samples, xs))
+    return over_points(_CAPTION, points, (runs, quick, 10, 100), lambda samples: _claims(samples, xs))
 
 
 def _claims(samples: Samples, xs: tuple[float, ...]) -> tuple[Claim, ...]:

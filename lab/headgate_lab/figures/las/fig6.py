@@ -31,10 +31,10 @@ _CAPTION = Caption(
 
 
 def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
-    """All of it."""
+    """Every policy at every longest duration, as items for a runner."""
     xs = _QUICK if quick else _LONGEST
     points = [Point(longest, StreamLaw(longest_s=longest), longest) for longest in xs]
-    return over_points(_CAPTION, points, runs, quick, lambda samples: _claims(samples, xs))
+    return over_points(_CAPTION, points, (runs, quick, 10, 100), lambda samples: _claims(samples, xs))
 
 
 def _claims(samples: Samples, xs: tuple[float, ...]) -> tuple[Claim, ...]:

@@ -37,10 +37,10 @@ _CAPTION = Caption(
 
 
 def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
-    """All of it."""
+    """Every policy for every law of the keys, as items for a runner."""
     xs = [name for name in _LAWS if not quick or name in _QUICK]
     points = [Point(name, StreamLaw(zipf=_LAWS[name])) for name in xs]
-    return over_points(_CAPTION, points, runs, quick, lambda samples: _claims(samples, xs))
+    return over_points(_CAPTION, points, (runs, quick, 10, 100), lambda samples: _claims(samples, xs))
 
 
 def _claims(samples: Samples, xs: list[str]) -> tuple[Claim, ...]:

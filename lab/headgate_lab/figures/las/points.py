@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from headgate.guards.price import PriceRule
-from headgate_lab.figures.figure import Claim, Samples
+from headgate_lab.figures import sweep as sweeping
 from headgate_lab.figures.las.policies import (
     BASE,
     BOUND,
@@ -20,7 +19,7 @@ from headgate_lab.figures.las.policies import (
     STRAW,
     metrics,
 )
-from headgate_lab.figures.sweep import Caption, Sample, Sweep, how_many
+from headgate_lab.figures.sweep import Sample
 from headgate_lab.papers.las import AckedPrice, AverageLatency, LasSettings, clairvoyant_bound
 from headgate_lab.papers.las.price_shedder import ONLINE
 from headgate_lab.sim.las.queue import LasRun, PublishedPolicy, run
@@ -38,25 +37,8 @@ class Point:
     tau_s: float = 0.0064
 
 
-@dataclass(frozen=True)
-class PointRun:
-    """One run at one point: an item of the work."""
-
-    point: Point
-    seed: int
-
-
-def over_points(
-    caption: Caption,
-    points: Iterable[Point],
-    runs: int | None,
-    quick: bool,
-    claims: Callable[[Samples], tuple[Claim, ...]],
-) -> Sweep[PointRun]:
-    """Point after point, each with all its runs."""
-    count = how_many(runs, quick)
-    items = [PointRun(point, seed) for point in points for seed in range(count)]
-    return Sweep(caption, count, items, run_point, claims)
+#: One run at one point.
+PointRun = sweeping.PointRun[Point]
 
 
 def run_point(item: PointRun) -> list[Sample]:
@@ -87,3 +69,7 @@ def _policies(point: Point, seed: int) -> dict[str, LasSettings | AckedPrice | P
         OURS_KNOWN: AckedPrice(target, costs="known", seed=seed),
         HARD_KNOWN: AckedPrice(target, PriceRule("hard", ki=ONLINE.ki), costs="known", seed=seed),
     }
+
+
+#: Point after point, each with all its runs.
+over_points = sweeping.sweeps_of(run_point)

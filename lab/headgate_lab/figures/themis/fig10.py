@@ -47,7 +47,7 @@ def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
     def point(x: str, per_query: tuple[int, ...], setting: str) -> Point:
         zipf, capacity = _SETTINGS[setting]
         made = Deployment(nodes, fragments, per_query=per_query, zipf=zipf, capacity=capacity)
-        return Point(x, made, *span, suffix=setting, told=(JAIN, STD, MEAN, MIN, WASTE))
+        return Point(x, made, *span, suffix=setting, shown=(JAIN, STD, MEAN, MIN, WASTE))
 
     counts = (1, 6) if quick else _COUNTS
     points = [point(str(n), (n,), setting) for setting in (EVEN, SKEWED) for n in counts]

@@ -44,7 +44,7 @@ def sweep(runs: int | None, quick: bool) -> Sweep[PointRun]:
             queries,
             Deployment(1, None, queries, (1,), node_tuples_s=NODE_TUPLES),
             *((30.0, 15.0) if quick else (120.0, 30.0)),
-            told=(JAIN, INSTANT, MEAN, MIN, OSCILLATION),
+            shown=(JAIN, INSTANT, MEAN, MIN, OSCILLATION),
         )
         for queries in (_FEW if quick else _QUERIES)
     ]

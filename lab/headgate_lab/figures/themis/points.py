@@ -7,11 +7,11 @@ figure; a suffix of the policies' names tells settings of one point apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headgate_lab.figures.figure import Claim, Samples
-from headgate_lab.figures.sweep import Caption, Sample, Sweep, how_many
+from headgate_lab.figures import sweep as sweeping
+from headgate_lab.figures.sweep import Sample
 from headgate_lab.figures.themis.policies import (
     INSTANT,
     JAIN,
@@ -45,27 +45,11 @@ class Point:
     #: Whether the optimum is there; with bursts it is not known.
     bounded: bool = True
     #: Which metrics are told, of those there are: more do not fit on a line.
-    told: tuple[str, ...] = (JAIN, INSTANT, MEAN, MIN, WASTE)
+    shown: tuple[str, ...] = (JAIN, INSTANT, MEAN, MIN, WASTE)
 
 
-@dataclass(frozen=True)
-class PointRun:
-    """One run at one point: an item of the work."""
-
-    point: Point
-    seed: int
-
-
-def over_points(
-    caption: Caption,
-    points: Iterable[Point],
-    count: tuple[int | None, bool, int, int],
-    claims: Callable[[Samples], tuple[Claim, ...]],
-) -> Sweep[PointRun]:
-    """Point after point, each with all its runs; `count` is what `how_many` takes."""
-    runs = how_many(*count)
-    items = [PointRun(point, seed) for point in points for seed in range(runs)]
-    return Sweep(caption, runs, items, run_point, claims)
+#: One run at one point.
+PointRun = sweeping.PointRun[Point]
 
 
 def run_point(item: PointRun) -> list[Sample]:
@@ -73,8 +57,8 @@ def run_point(item: PointRun) -> list[Sample]:
     point, found = item.point, list[Sample]()
 
     def add(policy: str, all_: Mapping[str, float]) -> None:
-        told = {name: all_[name] for name in point.told if name in all_}
-        found.append((point.x, policy + point.suffix, told))
+        shown = {name: all_[name] for name in point.shown if name in all_}
+        found.append((point.x, policy + point.suffix, shown))
 
     layout = draw(point.deployment, item.seed)
     best = optimum(layout) if point.bounded else None
@@ -85,3 +69,7 @@ def run_point(item: PointRun) -> list[Sample]:
         result = run(layout, shedder, point.seconds, item.seed)
         add(shedder.name, metrics(result, point.warm_s, best))
     return found
+
+
+#: Point after point, each with all its runs.
+over_points = sweeping.sweeps_of(run_point)

@@ -90,14 +90,14 @@ def run(item: CentralRun) -> list[Sample]:
         layout = _complex(item.capacity, item.seed)
     loads, found = fluid(layout), list[Sample]()
     for name, central in ((FIT, fit), (LOG, log_utility), (OPTIMUM, max_min)):
-        found.append((item.x, name, _told(layout, central(loads).q_sic)))
+        found.append((item.x, name, _metrics(layout, central(loads).q_sic)))
     for shedder in SHEDDERS:
         result = run_federation(layout, shedder, item.seconds, item.seed)
-        found.append((item.x, shedder.name, _told(layout, result.means(20.0))))
+        found.append((item.x, shedder.name, _metrics(layout, result.means(20.0))))
     return found
 
 
-def _told(layout: Layout, q_sic: Floats) -> dict[str, float]:
+def _metrics(layout: Layout, q_sic: Floats) -> dict[str, float]:
     """Fairness, how many queries get all or nothing, and Jain's index of the normalised log-rates."""
     load = np.bincount(layout.fragment_query, layout.fragment_load, minlength=layout.queries)
     measured = bound_metrics(q_sic)

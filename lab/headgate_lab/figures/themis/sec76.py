@@ -37,7 +37,7 @@ _MESSAGE, _SIC = 30, 10
 
 
 def build(runs: int | None, quick: bool, progress: Callable[[int, int], None]) -> Drawn:
-    """Draw it."""
+    """Time the decisions on this machine, and draw them."""
     count = runs or (1 if quick else 5)
     sizes = (200, 400) if quick else (500, 1000, 2000)
     shedders: list[tuple[str, Shedding]] = [

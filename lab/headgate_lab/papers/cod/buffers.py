@@ -34,13 +34,13 @@ class Collector(Protocol[Into]):
 
 
 class Rows(Generic[Row]):
-    """Takes every row."""
+    """A collector that takes every row."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
 
     def offer(self, row: Row) -> None:
-        """Take a row."""
+        """Take the row, whatever it is."""
         self.rows.append(row)
 
 
@@ -64,14 +64,14 @@ class WindowBuffer(ABC, Generic[Row]):
 
     @abstractmethod
     def _store(self, instant: float, row: Row) -> None:
-        """Keep a row."""
+        """Keep a row until its windows are complete."""
 
     @abstractmethod
     def _release(self, limit: float, collect: Callable[[Span], Collector[Row]]) -> None:
         """Offer the rows of windows that end at `limit` or earlier; forget what no window needs."""
 
     def add(self, instant: float, row: Row) -> None:
-        """A row arrives."""
+        """Take a row that arrives; count it as late if a window of it is complete."""
         instant = self._windows.instant(instant, self.arrived)
         self.arrived += 1
         if not self._windows.merging:
@@ -109,7 +109,7 @@ class SingleBuffer(WindowBuffer[Row]):
 
     @property
     def stored(self) -> int:
-        """Rows held now."""
+        """The number of rows held now."""
         return len(self._rows)
 
     def _store(self, instant: float, row: Row) -> None:
@@ -154,7 +154,7 @@ class MultipleBuffers(WindowBuffer[Row]):
 
     @property
     def stored(self) -> int:
-        """Copies held now."""
+        """The number of copies of rows held now."""
         return self._copies
 
     def _store(self, instant: float, row: Row) -> None:

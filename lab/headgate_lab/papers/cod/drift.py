@@ -53,8 +53,8 @@ def footrule_distance(before: Sequence[Hashable], after: Sequence[Hashable]) -> 
     >>> footrule_distance("abc", "abc"), footrule_distance("abc", "xyz"), footrule_distance("ab", "ba")
     (0.0, 1.0, 0.3333333333333333)
     """
-    first = {key: place for place, key in enumerate(before)}
-    second = {key: place for place, key in enumerate(after)}
+    first = {key: rank for rank, key in enumerate(before)}
+    second = {key: rank for rank, key in enumerate(after)}
     if len(first) != len(before) or len(second) != len(after):
         raise BadArgument("a ranking names an element twice: give each once")
     moved = sum(

@@ -53,7 +53,7 @@ class JoinRows:
 
     @property
     def rows(self) -> int:
-        """Rows of both."""
+        """The number of rows of both streams."""
         return len(self.first) + len(self.second)
 
     def result(self) -> Floats:

@@ -20,7 +20,7 @@ Row = TypeVar("Row")
 
 
 class Reservoir(Generic[Row]):
-    """Algorithm R (Vitter 1985): row n takes a place with chance size / n.
+    """Algorithm R (Vitter 1985): row n takes a slot with chance size / n.
 
     >>> sample = Reservoir(2, np.random.default_rng(1))
     >>> for row in "abcdef":
@@ -35,14 +35,14 @@ class Reservoir(Generic[Row]):
         self.offered = 0
 
     def add(self, row: Row) -> None:
-        """Offer a row."""
+        """Offer a row, which may take the slot of another."""
         self.offered += 1
         if len(self.rows) < self.size:
             self.rows.append(row)
             return
-        place = int(self._rng.integers(self.offered))
-        if place < self.size:
-            self.rows[place] = row
+        slot = int(self._rng.integers(self.offered))
+        if slot < self.size:
+            self.rows[slot] = row
 
 
 class MergingReservoir(Generic[Row]):
@@ -58,11 +58,11 @@ class MergingReservoir(Generic[Row]):
 
     @property
     def rows(self) -> list[Row]:
-        """The sample."""
+        """The rows that the sample holds now."""
         return [row for _, _, row in self._heap]
 
     def add(self, row: Row) -> None:
-        """Offer a row."""
+        """Offer a row, which may take the slot of another."""
         self.offered += 1
         self._take((-self._rng.random(), self.offered, row))
 

@@ -110,8 +110,8 @@ class SingleScan(Generic[Row]):
     def add(self, instant: float, row: Row) -> None:
         """Figure 5: find the row's windows, let it into their samples or counts, store it."""
         group = self._group_of(row)
-        place = self._windows.instant(instant, self.buffer.arrived)
-        for window in self._open.join(place):
+        position = self._windows.instant(instant, self.buffer.arrived)
+        for window in self._open.join(position):
             window.rows += 1
             if window.sample is None:
                 window.counts[group] += 1

@@ -46,7 +46,7 @@ class ExactCosts:
         return work / count if count > 0 else self.mean
 
     def merge(self, other: ExactCosts) -> None:
-        """Add another's content."""
+        """Add what another one has counted."""
         for key, (count, work) in other._entries.items():
             mine = self._entries.get(key, (0.0, 0.0))
             self._entries[key] = (mine[0] + count, mine[1] + work)

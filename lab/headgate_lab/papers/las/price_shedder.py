@@ -57,7 +57,7 @@ class AckedPrice(PriceShedding):
         self.operator()
 
     def operator(self) -> AckingOperator:
-        """The operator's side."""
+        """The operator's side, which acknowledges what it executed."""
         return AckingOperator(self.ack_every)
 
     def shedder(

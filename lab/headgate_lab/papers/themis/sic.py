@@ -135,7 +135,7 @@ class SourceWindow(_Slides):
         self._joined.clear()
 
     def leave(self, source: Hashable) -> None:
-        """A source ends."""
+        """Forget a source that ended; the others move up a column."""
         column = self._column(source)
         self._settle()
         self._narrow(column)

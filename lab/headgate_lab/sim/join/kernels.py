@@ -3,7 +3,7 @@
 `advance` fetches, expires, inserts and compares until the next adaptation instant; what is to be
 compared stands in a `PlanNumbers`, what was found is left in a `Tally`. A window is an append-only array
 of stored tuples; its basic windows are ranges of it, so that "newest first" is a range too. Import this
-module late: it needs numba. `tests/lab/join/naive_join.py` is its slow, obvious twin.
+module late: it needs numba. `tests/lab/sim/join/naive_join.py` is its slow, obvious twin.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Compiled twins of LAS and its competitors: same rules, same arithmetic, arrays for objects.
 
-Import this module late: it needs numba. `tests/lab/las/test_las_queue.py` holds every kernel to its
+Import this module late: it needs numba. `tests/lab/sim/las/test_queue.py` holds every kernel to its
 class, decision for decision. State lives in small arrays, so that functions can change it.
 """
 
@@ -35,7 +35,7 @@ AVERAGE, AVERAGE_SHORT, ABSOLUTE, SLIDING = 0, 1, 2, 3
 
 
 class TargetNumbers(NamedTuple):
-    """A latency target."""
+    """A latency target as plain numbers, for compiled code."""
 
     kind: int
     tau: float
@@ -73,7 +73,7 @@ def exceeds(target: TargetNumbers, sums: Floats, ring: Floats, wait: float) -> b
 
 @njit(cache=True)
 def admit(target: TargetNumbers, sums: Floats, ring: Floats, wait: float) -> None:
-    """CHECKLATENCY's side effect."""
+    """What CHECKLATENCY remembers of a tuple that it let through."""
     if target.kind == SLIDING:
         head = int(sums[2])
         if sums[1] == target.window:
@@ -90,7 +90,7 @@ def admit(target: TargetNumbers, sums: Floats, ring: Floats, wait: float) -> Non
 
 @njit(cache=True)
 def estimate(F: Floats, W: Floats, item_columns: Integers, item: int, mean: float) -> float:
-    """`CostSketch.duration`."""
+    """The same as `CostSketch.duration`, compiled."""
     best, least = 0, math.inf
     for row in range(F.shape[0]):
         frequency = F[row, item_columns[item, row]]
@@ -130,7 +130,7 @@ def _window_ends(F: Floats, W: Floats, before: Floats, stabilizing: bool, stabil
 
 @njit(cache=True)
 def age(F: Floats, W: Floats, totals: Floats, share: float) -> None:
-    """`CostSketch.scale`."""
+    """The same as `CostSketch.scale`, compiled."""
     F *= share
     W *= share
     totals *= share
@@ -138,7 +138,7 @@ def age(F: Floats, W: Floats, totals: Floats, share: float) -> None:
 
 @njit(cache=True)
 def add(F: Floats, W: Floats, totals: Floats, item_columns: Integers, item: int, seconds: float) -> None:
-    """`CostSketch.add`."""
+    """The same as `CostSketch.add`, compiled."""
     for row in range(F.shape[0]):
         F[row, item_columns[item, row]] += 1.0
         W[row, item_columns[item, row]] += seconds

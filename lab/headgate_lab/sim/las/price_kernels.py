@@ -27,7 +27,7 @@ HARD, SOFT, BALANCED = 0, 1, 2
 
 
 class PriceNumbers(NamedTuple):
-    """A price's parameters."""
+    """A price's parameters as plain numbers, for compiled code."""
 
     shape: int
     gamma: float

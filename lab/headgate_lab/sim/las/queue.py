@@ -58,7 +58,7 @@ class LasRun:
 
     @property
     def dropped(self) -> int:
-        """Tuples dropped."""
+        """The number of tuples that were dropped."""
         return int((~self.keep).sum())
 
     @property

@@ -178,10 +178,10 @@ class _Federation:
     def _offer(self, node: int, tick: int, batches: Integers, sic: Floats, q_sic: Floats) -> Offer:
         """What came since the node's last decision, and the result SIC values that it knows."""
         layout, mine = self._layout, self._span(self._fragments, node)
-        told = tick - self._reports[mine]
-        told -= told % self._timing.update_every
-        known = q_sic[np.maximum(told, 0), layout.fragment_query[mine]]
-        reported = np.where(told >= 0, known, 0.0)
+        heard_at = tick - self._reports[mine]
+        heard_at -= heard_at % self._timing.update_every
+        known = q_sic[np.maximum(heard_at, 0), layout.fragment_query[mine]]
+        reported = np.where(heard_at >= 0, known, 0.0)
         slot, origin = self._sent[tick % len(self._sent)], self._derived[node]
         origin = origin[slot[origin] >= 0.0]
         derived = Derived(layout.feeds[origin] - mine.start, layout.outputs[origin], slot[origin].copy())

@@ -2,8 +2,8 @@
 
 Import this module late: it needs numba. It has the published reading of `BalanceSic` (lift to the second
 lowest, highest SIC of a tuple first, skip what does not fit) and is held to it, batch for batch, by
-`tests/lab/themis/test_federation.py`. It exists because five minutes on 18 nodes are 21,600 decisions
-over some 900 batches each.
+`tests/lab/sim/themis/test_federation.py`. It exists because five minutes on 18 nodes are 21,600
+decisions over some 900 batches each.
 """
 
 from __future__ import annotations

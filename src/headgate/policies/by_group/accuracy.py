@@ -24,6 +24,11 @@ class Accuracy:
 
     ``Accuracy("fare", within=0.02)``: in 95 of 100 windows a group's mean fare is within 2 % of the
     truth, for groups with at least `least_rows` rows in the window.
+
+    >>> wish = Accuracy("fare", within=0.1)
+    >>> of_each = wish.needs(np.array([100_000]), np.array([10.0]), np.array([5.0]), np.ones(1))
+    >>> round(float(of_each[0]))  # (1.96 * 5 / (0.1 * 10)) ** 2 rows, and two more
+    98
     """
 
     of: str = ""

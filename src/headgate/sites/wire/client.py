@@ -66,7 +66,7 @@ class CoordinatorClient:
 
     @property
     def url(self) -> str:
-        """The coordinator's address."""
+        """The address of the coordinator, without a path."""
         return self._url
 
     @property

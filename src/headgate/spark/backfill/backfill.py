@@ -143,13 +143,13 @@ def _shed(part: Reread) -> DataFrame:
 
 
 def _require_repeatable(gate: str, shape: GateShape) -> None:
-    cells = shape.cells
-    if cells is not None and cells.quotas is None and cells.rule not in LEVEL_RULES:
+    strata = shape.cells
+    if strata is not None and strata.quotas is None and strata.rule not in LEVEL_RULES:
         raise BadArgument(
-            f"gate {gate!r} drew by the rule {cells.rule!r} of a policy of its own, whose code is not "
+            f"gate {gate!r} drew by the rule {strata.rule!r} of a policy of its own, whose code is not "
             "in the control folder: give policy=, the gate's policy as it was"
         )
-    if cells is not None and not (cells.partitions or cells.passes or cells.alone):
+    if strata is not None and not (strata.partitions or strata.passes or strata.alone):
         raise BadArgument(
             f"gate {gate!r} drew with counts='partition': which rows were kept depended on how they "
             "were packed into partitions, and nobody can pack them so again; use counts='batch' for a "

@@ -78,10 +78,10 @@ def _quantile(
     first = {"t": let("f", {"n": freedom}, t_sql("f.n", confidence))}
     width = f"d.t * try_divide(sqrt(m.v * {literal(p * (1.0 - p))}), m.w)"
     reach = {"low": f"{width} / {literal(p)}", "high": f"{width} / {literal(1.0 - p)}"}
-    told = "m.rows > 0 AND m.shed != 1"
+    known_when = "m.rows > 0 AND m.shed != 1"
     ends = {
-        "low": f"CASE WHEN {told} THEN {_at(0, 'r.low')} END",
-        "high": f"CASE WHEN {told} THEN {_at(len(FAN), 'r.high')} END",
+        "low": f"CASE WHEN {known_when} THEN {_at(0, 'r.low')} END",
+        "high": f"CASE WHEN {known_when} THEN {_at(len(FAN), 'r.high')} END",
     }
     answer = fields("m.fan[0]", "(e.high - e.low) / (2 * d.t)", "e.low", "e.high")
     return estimate(name, moments, let("d", first, let("r", reach, let("e", ends, answer))))

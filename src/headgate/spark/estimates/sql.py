@@ -100,7 +100,7 @@ def symmetric(value: str, variance: str, effective: str, confidence: float) -> s
 
 
 def around(
-    value: str, variance: str, z: str, pull: str, told: str, error: str = "", bend: str = "0D",
+    value: str, variance: str, z: str, pull: str, known_when: str, error: str = "", bend: str = "0D",
     least: str = "", most: str = "",
 ) -> str:  # fmt: skip
     """The interval of all value + D with D² <= z² (variance + pull D - bend D²); null unless `told`.
@@ -114,6 +114,6 @@ def around(
     low, high = (f"e.value + ({shift} {sign} {root}) / q.scale" for sign in "-+")
     low = f"greatest({low}, {least})" if least else low
     high = f"least({high}, {most})" if most else high
-    shown = [f"CASE WHEN {told} THEN {x} END" for x in ("sqrt(e.error)", low, high)]
+    shown = [f"CASE WHEN {known_when} THEN {x} END" for x in ("sqrt(e.error)", low, high)]
     bound = let("q", {"scale": f"1 + e.z * e.z * ({bend})"}, fields("e.value", *shown))
     return let("e", values, bound)

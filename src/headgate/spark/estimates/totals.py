@@ -85,7 +85,7 @@ def sum(column: str | Column, *, confidence: float = 0.95, weight: str | Column 
         variance=variance,
         z=t,
         pull="coalesce(try_divide(m.kv * m.kwy, m.kw * m.kw), 0D)",
-        told="m.rows > 0 AND m.coins + m.counted != 1",
+        known_when="m.rows > 0 AND m.coins + m.counted != 1",
     )
     return estimate(
         f"sum({text_of(column)})", moments, let("n", sizes, let("v", {"counted": counted}, body))
@@ -155,7 +155,7 @@ def count(
         z=literal(normal_quantile(confidence)),
         pull="(1 - s.d) * k.coin + s.d * k.counted * (2 * k.others - 1)",
         bend="coalesce(try_divide(k.counted * s.d * s.d, m.cw), 0D)",
-        told="m.every > 0",
+        known_when="m.every > 0",
         least="double(m.rows)",
         most="CASE WHEN w.exact THEN rint(m.everyw) END",
     )

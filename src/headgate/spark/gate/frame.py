@@ -17,7 +17,7 @@ from headgate.core.offer import Offer
 from headgate.core.plan import SCALE, Plan
 from headgate.errors import BadArgument, WrongKindOfFrame
 from headgate.policies import Policy
-from headgate.policies.by_group.policy import CROWDED, crowded
+from headgate.policies.by_group.concept_driven import CROWDED, crowded
 from headgate.run.gate_spec import GateSpec
 from headgate.settings import GateSettings
 from headgate.spark.session import session_of  # first: it says which extra is missing
@@ -46,7 +46,7 @@ from headgate.spark.gate.task_plan import TaskPlan
 from headgate.spark.gate.trial import try_workers
 from headgate.spark.gate.upstream import Upstream
 from headgate.spark.gate.weights import GATES, chained, gates_of
-from headgate.spark.groups.strata import DRAWN, CellShape
+from headgate.spark.groups.strata import DRAWN, StrataShape
 from headgate.spark.groups.task import Known, Pinned
 from headgate.spark.groups.two_passes import TwoPasses
 from headgate.spark.loop.batch_tallies import Tally, running_batch
@@ -145,7 +145,7 @@ class Gate:
         cells = None
         if self.policy.drawing is not None:
             partitions = int(session_of(frame).conf.get("spark.sql.shuffle.partitions") or 200)
-            cells = CellShape.of(
+            cells = StrataShape.of(
                 self.policy.drawing, partitions, passes=not frame.isStreaming, alone=self.control is None
             )
             cells.check(frame)

@@ -56,7 +56,7 @@ class Resolver:
 
     @staticmethod
     def from_text(text: str) -> Resolver:
-        """What `to_text` wrote."""
+        """The resolver that `to_text` wrote into the plan source's options."""
         found = pickle.loads(base64.b64decode(text))
         if not isinstance(found, Resolver):
             raise SnapshotError(f"a {type(found).__name__} came where a gate's resolver was sent")

@@ -18,7 +18,7 @@ from headgate.policies import Policy
 from headgate.spark.gate.identity import group_key, row_hash
 from headgate.spark.gate.predicates import trusted
 from headgate.spark.gate.weights import WEIGHT
-from headgate.spark.groups.strata import DRAWN, CellShape
+from headgate.spark.groups.strata import DRAWN, StrataShape
 from headgate.spark.groups.task import Known
 from headgate.spark.groups.two_passes import SCRATCH_OF_PASSES, TwoPasses
 from headgate.store.folder import read_json, write_json
@@ -64,7 +64,7 @@ class GateShape:
     columns: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
     #: How rows are drawn by their own batch's groups; None where a plan decides alone.
-    cells: CellShape | None = None
+    cells: StrataShape | None = None
 
     def _json(self) -> dict[str, Any]:
         value: dict[str, Any] = {"identity": self.identity, "seed": self.seed}
@@ -108,7 +108,7 @@ class GateShape:
                 seed=int(value["seed"]),
                 columns=tuple(str(name) for name in value["columns"]),
                 classes=tuple(str(text) for text in value["classes"]),
-                cells=None if value.get("cells") is None else CellShape.from_json(value["cells"]),
+                cells=None if value.get("cells") is None else StrataShape.from_json(value["cells"]),
             )
             found = shape.digest
         except (AttributeError, KeyError, TypeError, ValueError) as error:

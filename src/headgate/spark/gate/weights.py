@@ -37,7 +37,7 @@ _NEXT = 1.0 + 2.0**-52
 
 
 def counted_column(weight: Column) -> Column:
-    """`headgate.policies.by_group.counted.counted`, natively."""
+    """The same as `headgate.policies.by_group.counted.counted`, as a native column."""
     w = weight.cast("double")
     odd = (F.lit(2.0) * F.floor(_halves(w)) + F.lit(1.0)) * F.lit(UNIT)
     return F.when((w > 1.0) & (w < MOST), odd).otherwise(w)

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from headgate.durations import Duration, seconds
 from headgate.errors import BadArgument, WrongKindOfFrame
-from headgate.policies.by_group.policy import ConceptDriven
+from headgate.policies.by_group.concept_driven import ConceptDriven
 from headgate.spark.gate.call import gate
 from headgate.spark.gate.identity import require_columns, require_timestamp
 from headgate.spark.gate.shape import WEIGHT

@@ -13,9 +13,9 @@ from pyspark.sql.types import ArrayType, NumericType, StructType
 from headgate.errors import BadArgument
 from headgate.policies.by_group.accuracy import Accuracy
 from headgate.policies.by_group.allocation import OVERFLOWS
+from headgate.policies.by_group.concept_driven import DRAWS
 from headgate.policies.by_group.key_filter import BITS
 from headgate.policies.by_group.level import LEVEL_RULES
-from headgate.policies.by_group.policy import DRAWS
 from headgate.policies.drawing import Drawing
 from headgate.spark.gate.identity import group_key, require_columns, require_timestamp, row_hash
 from headgate.spark.groups.task import RETURNS, Known, Pinned, Sampling, weigher
@@ -23,16 +23,16 @@ from headgate.spark.groups.task import RETURNS, Known, Pinned, Sampling, weigher
 if TYPE_CHECKING:
     from headgate.policies.drawing import Quotas
 
-__all__ = ["CELL", "DRAWN", "CellShape"]
+__all__ = ["STRATUM", "DRAWN", "StrataShape"]
 
 #: Scratch columns: a row's stratum, and its weight with what its task reports.
-CELL = "_headgate_cell"
+STRATUM = "_headgate_stratum"
 DRAWN = "_headgate_drawn"
-_CELL_SEED = 0x63656C6C
+_STRATUM_SEED = 0x63656C6C
 
 
 @dataclass(frozen=True)
-class CellShape:
+class StrataShape:
     """What decides a row's fate besides its plan and its batch; kept with the gate's shape."""
 
     by: tuple[str, ...]
@@ -59,7 +59,7 @@ class CellShape:
     quotas: Quotas | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def of(cls, drawing: Drawing, partitions: int, passes: bool, alone: bool) -> CellShape:
+    def of(cls, drawing: Drawing, partitions: int, passes: bool, alone: bool) -> StrataShape:
         """The shape that a policy asks for, if it can be had."""
         _check(drawing)
         return cls(
@@ -85,8 +85,8 @@ class CellShape:
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "quotas"}
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> CellShape:
-        """What `to_json` gave."""
+    def from_json(cls, value: dict[str, Any]) -> StrataShape:
+        """The shape that `to_json` wrote; code is not in it."""
         if "quotas" in value:
             raise ValueError("a rule of one's own is code, and in no file")
         wish = value["accuracy"]
@@ -121,7 +121,7 @@ class CellShape:
             parts += [F.col(name).isNull() for name in self.by] if len(self.by) > 1 else []
         if self.pane_us:
             parts.append(self.pane())
-        return F.xxhash64(F.lit(_CELL_SEED), *parts)
+        return F.xxhash64(F.lit(_STRATUM_SEED), *parts)
 
     def pane(self) -> Column:
         """The start of a row's pane; a row without a time is in one of its own."""
@@ -138,7 +138,7 @@ class CellShape:
         for name in self.by:
             known &= F.col(name).isNotNull()
         texts = [F.col(name).cast("string") for name in self.by]
-        bit = F.pmod(F.xxhash64(F.lit(_CELL_SEED), *texts), F.lit(BITS))
+        bit = F.pmod(F.xxhash64(F.lit(_STRATUM_SEED), *texts), F.lit(BITS))
         return F.when(known, bit).otherwise(F.lit(-1))
 
     def seen(self) -> list[Column]:
@@ -178,10 +178,10 @@ class CellShape:
         """The frame with `DRAWN`: each row's weight (0: shed) and, on some rows, a task's report."""
         sampling = self.sampling(seed)
         hashed = row_hash(frame, identity, seed)
-        frame = frame.withColumn(CELL, self.key(frame))
+        frame = frame.withColumn(STRATUM, self.key(frame))
         if self.partitions:
-            frame = frame.repartition(self.partitions, CELL)
-        inputs = [F.col(CELL), hashed]
+            frame = frame.repartition(self.partitions, STRATUM)
+        inputs = [F.col(STRATUM), hashed]
         if sampling.valued:
             assert self.value is not None
             inputs.append(F.col(self.value).cast("double"))
@@ -189,7 +189,7 @@ class CellShape:
             inputs.append(self.bit())
         # Not deterministic to Spark: else it may push the filter below and call the function twice.
         weigh = arrow_udf(weigher(sampling, plans), RETURNS)  # type: ignore[call-overload]
-        return frame.withColumn(DRAWN, weigh.asNondeterministic()(*inputs)).drop(CELL)
+        return frame.withColumn(DRAWN, weigh.asNondeterministic()(*inputs)).drop(STRATUM)
 
 
 def _check(drawing: Drawing) -> None:

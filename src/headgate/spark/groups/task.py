@@ -34,7 +34,7 @@ __all__ = [
     "ABOUT",
     "RETURNS",
     "YIELDED",
-    "Cells",
+    "PartitionStrata",
     "Known",
     "Pinned",
     "Sampling",
@@ -114,7 +114,7 @@ class Sampling:
     quotas: Quotas | None = None
 
 
-class Cells:
+class PartitionStrata:
     """The strata of one partition: numbers for their keys, and what must be known of each."""
 
     def __init__(self, sampling: Sampling, columns: list[Arrays]) -> None:
@@ -256,7 +256,7 @@ def weigher(sampling: Sampling, plans: Known | Pinned) -> Callable[[Iterator[Any
         columns = list(batches)
         if not columns:
             return
-        weights, about = Cells(sampling, columns).decide(*plans.here())
+        weights, about = PartitionStrata(sampling, columns).decide(*plans.here())
         at = 0
         for part in columns:
             rows = len(part[0])

@@ -22,7 +22,7 @@ from headgate.policies.by_group.level import Rule, grid, level_for
 from headgate.sketches.hashing import mix64, mix64_array
 from headgate.spark.gate.identity import row_hash
 from headgate.spark.gate.weights import counted_column
-from headgate.spark.groups.strata import CELL, CellShape
+from headgate.spark.groups.strata import STRATUM, StrataShape
 from headgate.spark.groups.task import own_quotas
 
 __all__ = ["SCRATCH_OF_PASSES", "TwoPasses", "quotas_of"]
@@ -30,7 +30,7 @@ __all__ = ["SCRATCH_OF_PASSES", "TwoPasses", "quotas_of"]
 _HASH, _RANK, _BOUND = "_headgate_hash", "_headgate_rank", "_headgate_bound"
 _QUOTA, _ROWS = "_headgate_quota", "_headgate_rows"
 #: The columns that judging adds.
-SCRATCH_OF_PASSES = (CELL, _HASH, _RANK, _BOUND, _QUOTA, _ROWS)
+SCRATCH_OF_PASSES = (STRATUM, _HASH, _RANK, _BOUND, _QUOTA, _ROWS)
 #: Strata that are still broadcast; with more of them Spark chooses how to join.
 _BROADCAST = 1_000_000
 #: Up to so many strata, those that keep all their rows are listed, too.
@@ -46,7 +46,7 @@ class TwoPasses:
     """How one batch is drawn from: its strata, what tells its rows apart, its plan."""
 
     spark: SparkSession
-    cells: CellShape
+    strata: StrataShape
     identity: tuple[str, ...]
     seed: int
     plan: Plan
@@ -57,35 +57,35 @@ class TwoPasses:
         joined, allocation = self._joined(frame)
         rows, reached = F.col(_ROWS), joined.where(_within())
         # Groups that keep a row by luck stand for those that did not have it.
-        luck = F.lit(allocation.chance if self.cells.overflow == "random" else 1.0)
-        if self.cells.draw == "coin":
+        luck = F.lit(allocation.chance if self.strata.overflow == "random" else 1.0)
+        if self.strata.draw == "coin":
             return reached, F.coalesce(rows / F.col(_QUOTA), F.lit(1.0)) / luck, allocation
         kept = reached.withColumn(_RANK, _rank()).where(_among())
-        number = F.count(F.lit(1)).over(Window.partitionBy(CELL))
+        number = F.count(F.lit(1)).over(Window.partitionBy(STRATUM))
         return kept, counted_column(F.coalesce(rows / number, F.lit(1.0))) / luck, allocation
 
     def judged(self, frame: DataFrame) -> tuple[DataFrame, Column]:
         """All rows with scratch columns, and whether `kept` has a row: for a backfill."""
         joined, _ = self._joined(frame)
-        kept = _within() if self.cells.draw == "coin" else _within() & _among()
+        kept = _within() if self.strata.draw == "coin" else _within() & _among()
         return joined.withColumn(_RANK, _rank()), kept
 
     def _joined(self, frame: DataFrame) -> tuple[DataFrame, Allocation]:
         """The frame with its strata's bounds beside every row; none where a stratum is kept whole."""
         hashed = row_hash(frame, self.identity, self.seed)
-        counts = _counts(frame, self.cells, hashed)
-        allocation = quotas_of(counts, self.cells, self.plan, mix64(self.seed ^ mix64(self.batch)))
-        if self.cells.overflow != "exceed" and len(allocation.yielded):
+        counts = _counts(frame, self.strata, hashed)
+        allocation = quotas_of(counts, self.strata, self.plan, mix64(self.seed ^ mix64(self.batch)))
+        if self.strata.overflow != "exceed" and len(allocation.yielded):
             _name_the_yielded(counts, allocation)
         # With few strata all are listed: a join without a left side to fill is the faster one.
         listed = len(counts) <= _LISTED
         bounded = np.full(len(counts), True) if listed else allocation.quotas < allocation.counts
-        frame = frame.withColumn(CELL, self.cells.key(frame)).withColumn(_HASH, hashed)
-        table = _bounds(counts, allocation, bounded, self.cells.draw)
+        frame = frame.withColumn(STRATUM, self.strata.key(frame)).withColumn(_HASH, hashed)
+        table = _bounds(counts, allocation, bounded, self.strata.draw)
         groups = self.spark.createDataFrame(table)
         if table.num_rows <= _BROADCAST:
             groups = F.broadcast(groups)
-        return frame.join(groups, CELL, "inner" if listed else "left"), allocation
+        return frame.join(groups, STRATUM, "inner" if listed else "left"), allocation
 
 
 def _name_the_yielded(counts: pa.Table, allocation: Allocation) -> None:
@@ -105,67 +105,67 @@ def _among() -> Column:
 
 
 def _rank() -> Column:
-    return F.rank().over(Window.partitionBy(CELL).orderBy(_HASH))
+    return F.rank().over(Window.partitionBy(STRATUM).orderBy(_HASH))
 
 
-def _counts(frame: DataFrame, cells: CellShape, hashed: Column) -> pa.Table:
+def _counts(frame: DataFrame, strata: StrataShape, hashed: Column) -> pa.Table:
     """The rows of every stratum, its lowest hash, and mean and spread of its values where they count."""
     found = [F.count(F.lit(1)).alias("n")]
-    if cells.draw == "fixed":
+    if strata.draw == "fixed":
         found.append(F.min(hashed).alias("lowest"))
-    if cells.value is not None:
-        value = F.nanvl(F.col(cells.value).cast("double"), F.lit(None))
+    if strata.value is not None:
+        value = F.nanvl(F.col(strata.value).cast("double"), F.lit(None))
         found += [F.avg(value).alias("mean"), F.coalesce(F.stddev(value), F.lit(0.0)).alias("spread")]
-    if cells.accuracy is not None and cells.pane_us:
-        found += [F.min(cells.micros()).alias("earliest"), F.max(cells.micros()).alias("latest")]
-    if cells.overflow != "exceed":
-        found.append(F.any_value(cells.label()).alias("label"))
-    return frame.groupBy(cells.key(frame).alias("k")).agg(*found).toArrow()
+    if strata.accuracy is not None and strata.pane_us:
+        found += [F.min(strata.micros()).alias("earliest"), F.max(strata.micros()).alias("latest")]
+    if strata.overflow != "exceed":
+        found.append(F.any_value(strata.label()).alias("label"))
+    return frame.groupBy(strata.key(frame).alias("k")).agg(*found).toArrow()
 
 
 def _numbers(counts: pa.Table, name: str) -> npt.NDArray[np.float64]:
     return np.asarray(np.nan_to_num(counts[name].to_numpy().astype(np.float64)))
 
 
-def quotas_of(counts: pa.Table, cells: CellShape, plan: Plan, salt: int) -> Allocation:
+def quotas_of(counts: pa.Table, strata: StrataShape, plan: Plan, salt: int) -> Allocation:
     """How many rows of each stratum to keep, now that all are counted; `salt` is the batch's luck."""
     sizes = counts["n"].to_numpy().astype(np.int64)
-    spread = _numbers(counts, "spread") if cells.value is not None else None
+    spread = _numbers(counts, "spread") if strata.value is not None else None
     if plan.keeps_everything:
         return Allocation(sizes, sizes, float(sizes.sum()))
-    if cells.quotas is not None:
-        quotas = own_quotas(cells.quotas, sizes, plan)
+    if strata.quotas is not None:
+        quotas = own_quotas(strata.quotas, sizes, plan)
         return Allocation(sizes, quotas, float(plan.default * sizes.sum()))
     order = mix64_array(counts["k"].to_numpy().astype(np.int64).view(np.uint64) ^ np.uint64(salt))
-    if cells.accuracy is None:
+    if strata.accuracy is None:
         return allocate(
-            sizes, plan.default * sizes.sum(), cells.rule,
-            least=cells.least, deviations=spread, overflow=cells.overflow, order=order,
+            sizes, plan.default * sizes.sum(), strata.rule,
+            least=strata.least, deviations=spread, overflow=strata.overflow, order=order,
         )  # fmt: skip
-    needs, rule = needs_of(counts, cells, plan), Rule("need", cells.least, cells.overflow)
-    level = plan.level if plan.draw is not None and plan.draw.rule == cells.rule else None
+    needs, rule = needs_of(counts, strata, plan), Rule("need", strata.least, strata.overflow)
+    level = plan.level if plan.draw is not None and plan.draw.rule == strata.rule else None
     if level is None:
         level = level_for(plan.default * sizes.sum(), grid("need"), rule.curve(sizes, needs))
     dice = np.asarray((order >> np.uint64(11)) * 2.0**-53, np.float64)
     return Allocation(sizes, rule.quotas(level, sizes, needs, dice), float(needs.sum()))
 
 
-def needs_of(counts: pa.Table, cells: CellShape, plan: Plan) -> npt.NDArray[np.float64]:
+def needs_of(counts: pa.Table, strata: StrataShape, plan: Plan) -> npt.NDArray[np.float64]:
     """The rows of each stratum that the accuracy asked for needs.
 
     A batch frame is taken to hold whole panes; inside ``foreachBatch`` (with a control folder) it holds
     as much of them as event time went on between its first row and its last.
     """
-    assert cells.accuracy is not None
+    assert strata.accuracy is not None
     sizes = counts["n"].to_numpy().astype(np.int64)
-    covered = float(cells.pane_us)
-    if cells.pane_us and not cells.alone and len(sizes):
+    covered = float(strata.pane_us)
+    if strata.pane_us and not strata.alone and len(sizes):
         span = None if plan.draw is None else plan.draw.span_us
         if span is None:
             span = int(_numbers(counts, "latest").max() - _numbers(counts, "earliest").min())
-        covered = min(max(float(span), 1e-4 * cells.window_us), covered)
-    part = np.full(len(sizes), covered / cells.window_us if cells.window_us else 1.0)
-    wish = Accuracy(*cells.accuracy)
+        covered = min(max(float(span), 1e-4 * strata.window_us), covered)
+    part = np.full(len(sizes), covered / strata.window_us if strata.window_us else 1.0)
+    wish = Accuracy(*strata.accuracy)
     return wish.needs(sizes, _numbers(counts, "mean"), _numbers(counts, "spread"), part)
 
 
@@ -185,5 +185,5 @@ def _bounds(
         bound = np.maximum((reach * float(SCALE)).astype(np.int64), counts["lowest"].to_numpy()[bounded])
     bound = np.where(quotas > 0, bound, -1)
     return pa.table(
-        {CELL: counts["k"].filter(pa.array(bounded)), _BOUND: bound, _QUOTA: quotas, _ROWS: sizes}
+        {STRATUM: counts["k"].filter(pa.array(bounded)), _BOUND: bound, _QUOTA: quotas, _ROWS: sizes}
     )

@@ -31,7 +31,7 @@ class GuardTask:
     terms: GuardTerms
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """A partition's rows."""
+        """Guard the rows of one partition, batch of Arrow after batch of Arrow."""
         work: _Work | None = None
         for batch in batches:
             if batch.num_rows:

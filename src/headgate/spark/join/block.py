@@ -93,7 +93,7 @@ class Summary:
 
     @classmethod
     def from_bytes(cls, value: bytes) -> Summary:
-        """What `to_bytes` wrote."""
+        """The block that `to_bytes` wrote."""
         size = int.from_bytes(value[:4], "little")
         counts, rest = value[4 : 4 + size], value[4 + size + 4 :]
         return cls(

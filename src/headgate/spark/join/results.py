@@ -50,7 +50,7 @@ def _as_one(found: list[pa.RecordBatch]) -> pa.RecordBatch | None:
 
 
 def _own(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Without Headgate's columns."""
+    """The user's columns alone, without Headgate's."""
     return batch.drop_columns([name for name in OWN if name in batch.schema.names])
 
 

@@ -71,7 +71,7 @@ class Index:
 
     @classmethod
     def from_bytes(cls, value: bytes, config: LagStatsConfig = LAG_STATS) -> Index:
-        """What `to_bytes` wrote."""
+        """The state that `to_bytes` wrote."""
         size = int.from_bytes(value[:4], "little")
         head = json.loads(value[4 : 4 + size])
         if head["v"] != _VERSION:

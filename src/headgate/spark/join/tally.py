@@ -68,7 +68,7 @@ class Done:
 
     @property
     def made(self) -> float:
-        """Comparisons made."""
+        """How many comparisons were made."""
         return self.total("made")
 
     def widen_error_if_sample_empty(self) -> None:

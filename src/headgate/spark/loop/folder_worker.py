@@ -57,8 +57,8 @@ class FolderWorker:
         #: The thread alone opens, changes and closes them; others look under the lock.
         self._runs: dict[Key, Run[Any, Any]] = {}
         self._failed: dict[Key, int] = {}
-        #: Queries whose checkpoints are told of in the folder.
-        self._told: set[str] = set()
+        #: Queries whose checkpoints are noted in the folder.
+        self._noted: set[str] = set()
         self.faults = FaultLog("the control loop")
         # The lock is never held while a file is read or written.
         self._changed = threading.Condition()
@@ -77,7 +77,7 @@ class FolderWorker:
 
         def act() -> None:
             tell_checkpoint(self.control, query, location)
-            self._told.add(query)
+            self._noted.add(query)
 
         self._post(lambda: self.faults.do("telling where a checkpoint is", act))
 
@@ -141,11 +141,11 @@ class FolderWorker:
             for key in [key for key in self._runs if query in (None, key[1])]:
                 self._close(key)
             self._heartbeats.end(query, run, self.control, failed)
-            for told in self._told if query is None else self._told & {query}:
-                forget_query(self.control, told)
-            self._told -= self._told if query is None else {query}
+            for one in self._noted if query is None else self._noted & {query}:
+                forget_query(self.control, one)
+            self._noted -= self._noted if query is None else {query}
 
-        if not self.idle or self._told or self._heartbeats.steers(self.control, query):
+        if not self.idle or self._noted or self._heartbeats.steers(self.control, query):
             self._post(act)
 
     # What anybody asks.
@@ -159,7 +159,7 @@ class FolderWorker:
     def idle(self) -> bool:
         """Whether there is nothing to do, and nothing open."""
         with self._changed:
-            return not self._runs and not self._told and self._done == self._left
+            return not self._runs and not self._noted and self._done == self._left
 
     def stuck_s(self) -> float:
         """For how long the thread has been at what it does now."""
@@ -221,7 +221,7 @@ class FolderWorker:
         self._thread = thread
 
     def _give_up_oldest(self) -> None:
-        oldest = next(place for place, step in enumerate(self._steps) if step.report)
+        oldest = next(index for index, step in enumerate(self._steps) if step.report)
         del self._steps[oldest]
         self._reports -= 1
         self._done += 1

@@ -35,7 +35,7 @@ class Folders:
         self._unknown: set[Key] = set()
 
     def worker(self, control: Path) -> FolderWorker:
-        """The folder's worker."""
+        """The worker of a control folder, made when the first spec of it is added."""
         if control not in self._workers:
             self._workers[control] = FolderWorker(control, self.heartbeats)
         return self._workers[control]
@@ -51,7 +51,7 @@ class Folders:
             del self._workers[control]
 
     def all(self) -> list[FolderWorker]:
-        """Every folder's worker."""
+        """The workers of all control folders."""
         return list(self._workers.values())
 
     def with_gate(self, name: str) -> list[FolderWorker]:

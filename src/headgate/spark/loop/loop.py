@@ -93,7 +93,7 @@ class ControlLoop:
 
     @classmethod
     def of(cls, spark: SparkSession) -> ControlLoop:
-        """The session's loop."""
+        """The one control loop of this Spark session."""
         with cls._making:
             held = cls._of_session.get(id(spark))
             if held is None or held[0] is not spark:
@@ -168,7 +168,7 @@ class ControlLoop:
 
     def _listener(self) -> Listener:
         def post(act: Callable[..., object]) -> Callable[..., None]:
-            return lambda *told: self.post(partial(act, *told))
+            return lambda *event: self.post(partial(act, *event))
 
         return Listener(post(self.on_started), post(self.on_progress), post(self.on_terminated))
 

@@ -52,8 +52,8 @@ class Passes:
         store = inside.statusStore()
         ids = inside.statusTracker().getJobIdsForGroup(run)
         java: Any = self._context
-        told = str(java._jvm.java.util.Arrays.toString(ids))  # one call, and not one a number
-        numbers = sorted((int(n) for n in re.findall(r"\d+", told)), reverse=True)
+        listed = str(java._jvm.java.util.Arrays.toString(ids))  # one call, and not one a number
+        numbers = sorted((int(n) for n in re.findall(r"\d+", listed)), reverse=True)
         stages: set[int] = set()
         for number in numbers[:_MOST_JOBS]:
             job = store.job(number)

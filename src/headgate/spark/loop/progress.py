@@ -59,7 +59,7 @@ class Listener(StreamingQueryListener):
         self.progress(event.progress.json)
 
     def onQueryIdle(self, event: Any) -> None:
-        """Nothing to do."""
+        """Pass over a trigger that found no data: it ran no batch."""
 
     def onQueryTerminated(self, event: Any) -> None:
         """A query ended: its id and its run's."""

@@ -79,5 +79,5 @@ class Specs:
         return list(reversed(self._of_name.get(name, {}).values()))
 
     def __iter__(self) -> Iterator[str]:
-        """The names."""
+        """The names of all specs that are remembered."""
         return iter(list(self._of_name))

@@ -92,7 +92,7 @@ class Audit:
         return "repaired" if self.repaired else "balanced"
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """As `headgate ledger verify --json` prints it."""
         said = {"verdict": self.verdict, "balanced": self.balanced, "complete": self.complete}
         return {**asdict(self), **said}
 

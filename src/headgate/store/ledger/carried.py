@@ -70,7 +70,7 @@ class Carried:
             return cls()
 
     def save(self, folder: Path) -> None:
-        """Write it."""
+        """Write the sums to the ledger's folder, in one step."""
         value: dict[str, Any] = {
             "v": _VERSION,
             "through": self.through,

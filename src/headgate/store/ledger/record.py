@@ -114,7 +114,7 @@ class Record:
         return self.kept == 0 if self.plan.keeps_nothing else True
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """As one line of the ledger has it, and `headgate ledger show --json`."""
         value = asdict(self)
         value |= value.pop("size") | value.pop("found") | value.pop("evidence")
         value["plan"] = self.plan.to_json()

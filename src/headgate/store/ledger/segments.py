@@ -80,13 +80,13 @@ class Summary:
         return self.own.last_at if self.own.last_at is not None else self.closed_at
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """As the first line of a compressed segment has it."""
         own, adds = self.own.to_json(), self.adds.to_json()
         return {"summary": 1, "closed_at": self.closed_at, "own": own, "adds": adds}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Summary:
-        """What `to_json` wrote."""
+        """The summary that `to_json` wrote."""
         own, adds = Totals.from_json(value["own"]), Totals.from_json(value["adds"])
         return cls(own, adds, float(value["closed_at"]))
 

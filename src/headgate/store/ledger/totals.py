@@ -84,12 +84,12 @@ class Totals:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """As a JSON object of sums."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Totals:
-        """What `to_json` wrote."""
+        """The sums that `to_json` wrote."""
         names = {f.name for f in fields(cls)}
         return cls(**{k: v for k, v in value.items() if k in names})
 

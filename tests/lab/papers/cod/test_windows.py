@@ -19,7 +19,7 @@ from headgate_lab.papers.cod import (
     TimeWindows,
 )
 from headgate_lab.papers.cod.windows import Windows
-from tests.lab.cod import naive
+from tests.lab.papers.cod import naive
 
 KINDS = (
     TimeWindows(6, 2),

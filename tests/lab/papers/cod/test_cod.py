@@ -11,7 +11,7 @@ from headgate.errors import BadArgument
 from headgate_lab.papers.cod import CONCEPT_DRIVEN, READINGS, cod_shed, group_concept, uniform_shed
 from headgate_lab.papers.cod.cod import known_quotas
 from headgate_lab.papers.cod.stratified import keep_by_coin, keep_fixed
-from tests.lab.cod import naive
+from tests.lab.papers.cod import naive
 
 CODES = st.lists(st.integers(0, 12), min_size=1, max_size=200)
 KEEP = st.floats(0.01, 0.99)

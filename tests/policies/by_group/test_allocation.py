@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headgate.errors import BadArgument
 from headgate_lab.papers.cod import OVERFLOWS, RULES, allocate
-from tests.lab.cod import naive
+from tests.lab.papers.cod import naive
 
 SIZES = st.lists(st.integers(0, 300), min_size=1, max_size=30)
 

@@ -30,6 +30,9 @@ class Grouping:
 
     Either `columns` (a group's key is a 64-bit hash of their values), or `classes`: SQL predicates,
     the most valuable first; a row's key is 1 + the index of the first that holds, and 0 if none.
+
+    >>> Grouping(columns=("route",)).trivial, Grouping().trivial
+    (False, True)
     """
 
     columns: tuple[str, ...] = ()
@@ -44,7 +47,24 @@ class Grouping:
 
 
 class Policy(ABC):
-    """Turns a budget into a plan. One method is required; stateless, so one object serves many gates."""
+    """Turns a budget into a plan. One method is required; stateless, so one object serves many gates.
+
+    What a policy needs besides it declares, and nobody asks its type:
+
+    - `grouping`: the groups that its plans tell apart, by columns or by predicates;
+    - `counts_groups`: the heaviest of those groups in each batch;
+    - `drawing`: rows are drawn by the groups of their own batch, by a rule of its own or by a level;
+    - `meets`, `within_s`: in front of a join, the groups of the other stream.
+
+    What it knows better than its gate it may say: `on_its_own` (how much is enough), `would_keep`
+    (what a plan keeps where rates do not tell) and `remark` (what people should know of a batch).
+
+    >>> class HalfOfWhatFits(Policy):
+    ...     def plan(self, budget: Budget, groups: GroupStats) -> Plan:
+    ...         return Plan(1.0 if budget.keep == 1.0 else 0.5 * budget.keep)
+    >>> HalfOfWhatFits().plan(Budget(0.4, "shedding"), GroupStats()).default
+    0.2
+    """
 
     def __new__(cls, *given: object, **named: object) -> Self:
         """Refuse arguments by names that the policy does not have, and say whose they are.
@@ -113,12 +133,12 @@ class Policy(ABC):
 
 
 def _stray(policy: str, name: str, value: object, legal: list[str]) -> str:
-    told = f"{policy}({name}={value!r}): there is no argument {name!r}"
+    problem = f"{policy}({name}={value!r}): there is no argument {name!r}"
     if name in OF_THE_GATE:
         beside = "" if name == "keep" else f", policy={policy}(...)"  # keep= is a policy itself
         return (
-            f"{told}; a policy says which rows to shed, and {name}= is the gate's: "
+            f"{problem}; a policy says which rows to shed, and {name}= is the gate's: "
             f"hg.gate('name', {name}={value!r}{beside})"
         )
     close = [f"; did you mean {match}=?" for match in get_close_matches(name, legal, 1)]
-    return f"{told}, it takes {', '.join(legal) or 'none'}{''.join(close)}"
+    return f"{problem}, it takes {', '.join(legal) or 'none'}{''.join(close)}"

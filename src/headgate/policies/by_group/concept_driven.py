@@ -84,6 +84,15 @@ class ConceptDriven(Policy):
     In front of a join (see `headgate.gate_join`, which sets both):
         meets, within: the gate of the other stream, and for how long its rows wait in the join; a group
             that the other stream did not have for that long keeps the least.
+
+    A group of N rows keeps clip(level x share, least, N) of them, where the share is 1 (*senate*), N
+    (*proportional*), max(N, mean N) (*congress*), sqrt(N) (*sqrt*), N x deviation (*neyman*) or what the
+    accuracy needs; a kept row weighs N / kept. The level is read off what the last batch's groups would
+    have kept at each (`headgate.policies.by_group.level`).
+
+    >>> policy = ConceptDriven("route", window="1 hour", slide="10 minutes", time="dropoff")
+    >>> policy.pane_us // 60_000_000, policy.drawing.rule
+    (10, 'senate')
     """
 
     by: str | tuple[str, ...]

@@ -35,7 +35,7 @@ from headgate_lab.sim.join.bound import bound
 from headgate_lab.sim.join.cpu import JoinRun, JoinSetup, run
 from headgate_lab.sim.join.density import match_curve, match_density
 from headgate_lab.sim.join.stream import JoinStream, Workload, stream
-from tests.lab.join.naive_join import NaiveJoin, every_pair
+from tests.lab.sim.join.naive_join import NaiveJoin, every_pair
 
 OVERLAP, EQUAL = Overlap("x", "x", 3), Equal("x", "x")
 SHORT: dict[str, Any] = {"period_r": 1.0, "period_c": 2.0}

@@ -21,7 +21,7 @@ from headgate_lab.papers.cod import (
     sum_rate,
     uniform_shed,
 )
-from tests.lab.cod import naive
+from tests.lab.papers.cod import naive
 
 ROWS = st.lists(st.tuples(st.integers(0, 8), st.floats(-100, 100)), max_size=80)
 
