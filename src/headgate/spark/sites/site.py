@@ -9,7 +9,6 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, ClassVar
@@ -36,6 +35,7 @@ from headgate.spark.session import (  # first: it says which extra is missing
 from pyspark.sql import DataFrame, SparkSession
 
 from headgate.control.fixed import check_rate
+from headgate.spark.checkpoint import check_checkpoint
 from headgate.spark.gate.frame import Gate
 from headgate.spark.gate.identity import seed_of
 from headgate.spark.loop.loop import ControlLoop
@@ -197,6 +197,7 @@ class Site:
         min_keep: float = 0.001,
         start: float | None = None,
         retention: Duration = RETENTION_S,
+        checkpoint: str | os.PathLike[str] | None = None,
         seed: int | None = None,
     ) -> Callable[[DataFrame], DataFrame]:
         """A gate for ``DataFrame.transform``, which keeps this query's fair share.
@@ -210,7 +211,8 @@ class Site:
             the others do not pay. By default a quarter more than it usually sends; ``math.inf`` counts
             all, as published.
         start: keep rate of the very first batch. By default all, or what the others keep while the
-            site is overloaded. Its rows have SIC 0: nobody knows yet how many come.
+            site is overloaded, and no more rows than the site can process of them, as far as it knows.
+            Its rows have SIC 0: nobody knows yet how many come.
 
         The rest is as with ``hg.gate``: how much is the site's answer, which rows is the policy's.
         """
@@ -256,6 +258,7 @@ class Site:
             identity=strings("identity", identity),
             start=1.0 if start is None else start,
             seed=seed_of(name) if seed is None else seed,
+            checkpoint=None if checkpoint is None else check_checkpoint(checkpoint),
             sic="derived" if source is None else "source",
         )
 
@@ -274,9 +277,8 @@ class Site:
                 state = allocator.state
                 is_new, knew = name not in state.gates, query in state.queries
                 state.enter(name, query=query, source=source, hold_s=hold_s, agreed=agreed, start=start)
-                opening = max(min_keep, allocator.rate(name, time.monotonic()))
             try:
-                return replace(build, start=opening).apply(frame)
+                return build.apply(frame)
             except Exception:
                 if is_new:  # a source that never sends would count in |S| for good
                     with self._shared as allocator:
