@@ -176,7 +176,7 @@ class SiteTuning:
     #: Factor. A batch may bring so many times its gate's usual rows where these are all granted, or
     #: cover so many times its usual time where rows did not make it late: sources hand out whole
     #: seconds, and what comes in lumps fits in the mean. After a pause it may overrun by as much.
-    lumps: float = 1.5
+    lumps: float = 2.0
     #: Share. A keep rate, or a row's SIC, that moved by less gets no new plan: a plan costs a file.
     same: float = 0.02
     capacity: CapacityTuning = field(default_factory=CapacityTuning)
