@@ -132,9 +132,8 @@ class SiteAllocator:
         for name, gate in self.state.gates.items():
             stream = self.state.streams.get(gate.stream)
             if gate.query not in views or stream is None or not stream.known:
-                gate.rate = gate.quota = gate.per_s = (
-                    None  # nothing is known of its rows yet, or no longer
-                )
+                # Nothing is known of its rows yet, or no longer.
+                gate.rate = gate.quota = gate.per_s = None
                 continue
             self.state.set_sic(gate, views[gate.query].sources, now_s)
             tuples = self.expected(gate, now_s)

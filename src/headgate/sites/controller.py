@@ -107,11 +107,10 @@ class SiteShareController(Controller):
         hold_s, keep = gate.hold_s, max(self._config.min_keep, allocator.opening(gate))
         price, settings = state.price(name), allocator.settings
         bounded = RowBudget(hold_s, min_keep=self._config.min_keep, max_keep=keep)
-        if gate.start is not None:  # a person said how much
-            return bounded
         usual = state.usual(name, now_s)
         if price is None or name not in usual:
-            return replace(bounded, most=FIRST_ROWS * hold_s)
+            said = gate.start is not None  # by a person, how much
+            return bounded if said else replace(bounded, most=FIRST_ROWS * hold_s)
         if gate.derived:  # they come before a source's, and stand for work elsewhere
             in_rows = settings.rows_per_s is not None
             return replace(bounded, most=math.inf if in_rows else price.most_rows(settings.cores))
@@ -173,6 +172,6 @@ def _why_first(fits: RowBudget) -> str:
 def _alike(new: float | None, old: float | None, same: float) -> bool:
     if new is None or old is None:
         return new is old
-    if new == old:  # two that have no bound
-        return True
+    if math.isinf(new) or math.isinf(old):  # one that has no bound
+        return new == old
     return abs(new - old) <= same * max(abs(new), abs(old), 1e-12)

@@ -213,8 +213,6 @@ class Gate:
         keep = 1.0
         if settings.mode == "shed":
             keep = settings.rate if settings.rate is not None else self.start
-            if self.controller is not None:
-                keep = min(keep, self.controller.build(None).opening(0.0).keep)
         return self.policy.plan(Budget(keep, "idle"), GroupStats(keys=keys))
 
     def _reader(

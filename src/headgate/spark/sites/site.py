@@ -9,6 +9,7 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, ClassVar
@@ -210,9 +211,11 @@ class Site:
         agreed: rows a second of this source that count. One that sends more earns no more by it, so
             the others do not pay. By default a quarter more than it usually sends; ``math.inf`` counts
             all, as published.
-        start: keep rate of the very first batch. By default all, or what the others keep while the
-            site is overloaded, and no more rows than the site can process of them, as far as it knows.
-            Its rows have SIC 0: nobody knows yet how many come.
+        checkpoint: the query's checkpoint, where it is not found by itself (over Connect, unless it is
+            in the session's default place): how many rows a batch has stands there before it runs.
+        start: keep rate of the very first batch. By default what the others keep while the site is
+            overloaded; else all, up to 100,000 rows for each second of `hold`. Its rows have SIC 0:
+            nobody knows yet how many come.
 
         The rest is as with ``hg.gate``: how much is the site's answer, which rows is the policy's.
         """
@@ -277,8 +280,9 @@ class Site:
                 state = allocator.state
                 is_new, knew = name not in state.gates, query in state.queries
                 state.enter(name, query=query, source=source, hold_s=hold_s, agreed=agreed, start=start)
+                opening = max(min_keep, allocator.rate(name, time.monotonic()))
             try:
-                return build.apply(frame)
+                return replace(build, start=opening).apply(frame)
             except Exception:
                 if is_new:  # a source that never sends would count in |S| for good
                     with self._shared as allocator:
