@@ -175,27 +175,27 @@ class TestComingAndGoing:
         site.run(60)
         level = site.allocator.level
         comes = site.join(Stream("c", lambda t: 20_000))
-        assert comes.keep == pytest.approx(level, rel=0.01)
+        assert comes.budget.keep == pytest.approx(level, rel=0.01)
         heavy = site.join(Stream("d", lambda t: 20_000, weight=2.0))
-        assert heavy.keep == pytest.approx(2.0 * level, rel=0.01)
+        assert heavy.budget.keep == pytest.approx(2.0 * level, rel=0.01)
         asked = site.join(Stream("e", lambda t: 0, start=0.9))
-        assert asked.keep == 0.9
+        assert asked.budget.keep == 0.9
         sent = site.join(Stream("f", lambda t: 0, brings=1e-4))
-        assert sent.keep == 1.0, "derived rows"
+        assert sent.budget.keep == 1.0, "derived rows"
 
     def test_who_comes_while_nobody_sheds_keeps_all(self) -> None:
         site = VirtualSite([Stream("a", lambda t: 1000)])
         site.run(10)
-        assert site.join(Stream("b", lambda t: 1000)).keep == 1.0
+        assert site.join(Stream("b", lambda t: 1000)).budget.keep == 1.0
 
     def test_a_quiet_stream_does_not_come_back_to_a_rate_of_long_ago(self) -> None:
         rests = Stream("rests", lambda t: 20_000 if t < 60 or t > 200 else 0)
         busy = Stream("busy", lambda t: 20_000 if t < 60 else 500)
         site = VirtualSite([rests, busy])
         site.run(60)
-        assert rests.keep < 0.5
+        assert rests.budget.keep < 0.5
         site.run(139)
-        assert rests.keep == 1.0
+        assert rests.budget.keep == 1.0
 
     def test_a_long_batch_is_not_taken_for_silence(self) -> None:
         """A commit of 60 seconds: what waits behind it does not come in whole."""
@@ -206,9 +206,9 @@ class TestComingAndGoing:
         site.run(5)
         slow.fixed_wall_s = 0.2
         site.run(20)
-        assert slow.keep < 0.1, "while it runs: half a million rows wait"
+        assert slow.budget.keep < 0.1, "while it runs: half a million rows wait"
         site.run(15)
-        assert slow.keep < 0.1
+        assert slow.budget.keep < 0.1
         site.run(115)
         after = next(i for i, (_, d) in enumerate(slow.durations) if d > 60.0) + 1
         assert slow.durations[after][1] < 3.0, "1.2 million rows waited"
@@ -251,7 +251,11 @@ class TestComingAndGoing:
     def test_a_source_that_always_sends_little_and_seldom_is_no_pause(self) -> None:
         site = VirtualSite([Stream("seldom", lambda t: 40.0 if t % 7 < 0.3 else 0.0)])
         site.run(120)
-        assert site.allocator.state.accepted("seldom", site.now) == pytest.approx(1.0, abs=0.4)
+        seen = []
+        for _ in range(28):
+            site.run(1)
+            seen.append(site.allocator.state.accepted("seldom", site.now))
+        assert sum(seen) / len(seen) == pytest.approx(1.0, abs=0.25)
 
     def test_the_price_of_rows_outlasts_a_restart(self) -> None:
         site = VirtualSite([Stream("a", lambda t: 40_000, gate="a")])

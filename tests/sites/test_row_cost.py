@@ -124,7 +124,7 @@ def _beside_neighbours(kind: type) -> tuple[float, float]:
 def test_a_plain_line_would_shed_a_third_of_what_fits() -> None:
     """Why a site has a fit of its own: batches that neighbours made longer raise a line's price."""
     kept, price = _beside_neighbours(RowCost)
-    assert kept > 0.85
+    assert kept > 0.75
     assert price < 2e-4, "a row costs 0.1 ms"
     kept, price = _beside_neighbours(Line)
     assert kept < 0.7

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from headgate.control import Controller
 from headgate.core.load import LoadSample, SicFlow
 from headgate.sites.allocator import SiteAllocator
-from headgate.sites.controller import SiteShare, SiteShareController
+from headgate.sites.controller import SiteShare, SiteShareController, _alike
 from headgate.sites.settings import SiteSettings
 from headgate.sites.shared import SharedSite
 from headgate.testing import contracts
@@ -118,3 +119,25 @@ def test_derived_rows_bring_their_own_worth() -> None:
     controller = SiteShare("g", SharedSite(allocator), clock=lambda: 1.0).build()
     sample = LoadSample(0, 0.0, 0.5, 10, 10, stream="s", sic=SicFlow(0.1, 0.1))
     assert controller.decide(sample).sic is None
+
+
+def test_what_has_no_bound_is_unlike_what_has_one() -> None:
+    assert not _alike(math.inf, 5.0, 0.02)
+    assert _alike(math.inf, math.inf, 0.02)
+    assert _alike(5.0, 5.05, 0.02)
+    assert not _alike(None, 5.0, 0.02)
+
+
+def test_it_answers_with_an_amount_that_grows_with_time_and_not_with_a_burst() -> None:
+    controller = _overloaded()
+    budget = controller.revised()
+    assert budget is not None
+    assert budget.fits is not None
+    assert budget.fits.grant is not None
+    usual, burst = (budget.at(rows, 1.0) for rows in (100_000, 1_000_000))
+    assert usual.keep == pytest.approx(budget.keep, rel=0.3)
+    assert burst.keep * 1_000_000 == pytest.approx(usual.keep * 100_000)
+    assert burst.sic is not None
+    assert usual.sic is not None
+    assert 1 / burst.sic == pytest.approx(1.25e6), "agreed: a quarter more than it usually sends"
+    assert 1 / usual.sic == pytest.approx(1e6)

@@ -49,7 +49,7 @@ class TestClocks:
                     decide(now)
 
             site.allocator.decide = seldom  # type: ignore[assignment, method-assign]
-            site.run(120)
+            site.run(180)
             return sum(site.mean_sic(since=60).values()) / 3
 
         assert level(every) == pytest.approx(level(1.0), rel=0.2)

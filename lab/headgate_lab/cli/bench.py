@@ -41,6 +41,7 @@ def bench() -> None:
       headgate bench store-year      a year of the control folder: time, memory, bytes at start and end
       headgate bench loop-year       a year of batches through the control loop, in virtual time
       headgate bench site            what a site's gate costs beside a uniform one; a noisy neighbour
+      headgate bench site-sizes      what a site gains by knowing a batch's size, in virtual time
       headgate bench site-numbers    whether a site depends on its tuned numbers, in virtual time
     """
 
@@ -164,7 +165,13 @@ _benchmark(
     "site-numbers",
     "Whether what a site achieves depends on its tuned numbers, in virtual time.",
     module="themis.site_numbers",
-    takes="15 minutes; quick: 7.",
+    takes="2 to 3 hours; quick: half of that.",
+)
+_benchmark(
+    "site-sizes",
+    "What a site gains by knowing a batch's size when its plan is pinned, in virtual time.",
+    module="themis.site_sizes",
+    takes="4 minutes; quick: 2.",
 )
 _benchmark(
     "join-rules",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from headgate.core.plan import Plan
 from headgate.core.row_budget import RowBudget
+from headgate.core.row_sic import RowSic
 
 __all__ = ["Budget", "LoadSample", "ReadLimit", "SicFlow"]
 
@@ -98,9 +99,13 @@ class Budget:
     sic: float | None = None
     #: How many rows fit of a batch whose size is known; None where `keep` is all that there is to say.
     fits: RowBudget | None = None
+    #: At a site: what a row of a batch is worth whose size is known; None where `sic` is all there is.
+    worth: RowSic | None = None
 
-    def at(self, arrived: int) -> Budget:
+    def at(self, arrived: int, covers_s: float | None = None) -> Budget:
         """The budget for a batch of so many rows: what a plan is made from when it is pinned.
+
+        `covers_s` is the time since the batch before it was planned, where that is known.
 
         >>> fits = RowBudget(aim_s=1.0, per_kept_s=0.001, whole=1_200)
         >>> Budget(0.5, "shedding", fits=fits).at(4_000).keep
@@ -108,8 +113,9 @@ class Budget:
         """
         if self.fits is None:
             return self
-        keep = self.fits.keep(arrived)
+        keep = self.fits.keep(arrived, covers_s)
         state = self.state
         if state in ("idle", "shedding", "min_keep"):
             state = "idle" if keep >= 1.0 else "min_keep" if keep <= self.fits.min_keep else "shedding"
-        return replace(self, keep=keep, rows=keep * arrived, state=state)
+        sic = self.sic if self.worth is None or arrived <= 0 else self.worth.at(arrived, covers_s)
+        return replace(self, keep=keep, rows=keep * arrived, state=state, sic=sic)

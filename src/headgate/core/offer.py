@@ -8,13 +8,14 @@ that plan was made of.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headgate.core.batch_size import Sizing
 from headgate.core.groups import GroupStats, Strata
 from headgate.core.load import Budget
 from headgate.core.row_budget import RowBudget
+from headgate.core.row_sic import RowSic
 from headgate.errors import SnapshotError
 
 __all__ = ["Offer"]
@@ -35,9 +36,19 @@ class Offer:
     #: Whether plans are cut at all: in monitor mode only the size is told.
     cuts: bool = True
 
-    def at(self, rows: float) -> Budget:
-        """The budget for a batch of so many rows."""
-        return self.budget.at(round(rows * self.wanted))
+    @property
+    def by_time(self) -> bool:
+        """Whether the time that a batch covers changes what it gets."""
+        fits = self.budget.fits
+        return self.budget.worth is not None or (fits is not None and fits.grant is not None)
+
+    def at(self, rows: float, covers_s: float | None = None) -> Budget:
+        """The budget for a batch of so many rows, that covers so many seconds where that is known."""
+        budget = self.budget.at(round(rows * self.wanted), covers_s)
+        if self.budget.worth is None or rows <= 0:
+            return budget
+        # All rows that come are the source's, whatever a policy would never keep.
+        return replace(budget, sic=self.budget.worth.at(rows, covers_s))
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object, for the plan's file."""
@@ -69,17 +80,19 @@ class Offer:
 def _budget_to_json(budget: Budget) -> dict[str, Any]:
     fits = None if budget.fits is None else budget.fits.to_json()
     value = {"keep": budget.keep, "state": budget.state, "why": budget.why, "sic": budget.sic}
-    return {**value, "fits": fits}
+    worth = {} if budget.worth is None else {"worth": budget.worth.to_json()}
+    return {**value, "fits": fits, **worth}
 
 
 def _budget_from_json(value: Mapping[str, Any]) -> Budget:
-    fits, sic = value["fits"], value["sic"]
+    fits, sic, worth = value["fits"], value["sic"], value.get("worth")
     return Budget(
         keep=float(value["keep"]),
         state=str(value["state"]),
         why=str(value["why"]),
         sic=None if sic is None else float(sic),
         fits=None if fits is None else RowBudget.from_json(fits),
+        worth=None if worth is None else RowSic.from_json(worth),
     )
 
 

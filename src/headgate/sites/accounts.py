@@ -89,6 +89,9 @@ class GateAccount:
     start: float | None = None
     #: Rows a second that the last decision granted; None where it kept all, or there was none.
     quota: float | None = None
+    #: Rows a second of a batch whose size is known: what was granted, and room for what comes in lumps
+    #: where that is all; None where nothing limits them, or nothing is known of its rows.
+    per_s: float | None = None
     #: What the latest decisions granted.
     grants: deque[float] = field(default_factory=deque)
     sic: float = 0.0

@@ -10,7 +10,9 @@ Where this departs from the paper:
   that has nothing to do with rows (`StreamCost`), and plans are trimmed to what happens
   (`SiteCapacity`).
 - *The improved shedder hears what all sites accepted*, and not the result's SIC, which comes late.
-- *A grant is a rate*, the mean of the decisions that a batch collects over.
+- *A grant is an amount that grows with time*, rows a second, the mean of the decisions that a batch
+  collects over. Whoever pins a batch's plan knows its size and the time that it covers, so a batch that
+  is larger because of a burst keeps no more than was granted (`SiteShare`).
 
 No Spark and no thread here; clocks come in as arguments. `SharedSite` lets one thread in at a time.
 """
@@ -46,6 +48,8 @@ class SiteAllocator:
         self.overloaded = False
         #: The share of the offered work that fitted, as of the last decision.
         self._fits = 1.0
+        #: Capacity for rows beside what is offered, as of the last decision.
+        self._room = 1.0
 
     def on_batch(self, gate: str, sample: LoadSample, now_s: float) -> None:
         """Learn from a batch of this gate: what came, what it cost, and whether it was late."""
@@ -60,6 +64,21 @@ class SiteAllocator:
     def capacity(self, now_s: float) -> float:
         """Task seconds a second for rows; or rows a second, where the capacity is given in rows."""
         return self._capacity.for_rows(self.state.running(now_s))
+
+    def room(self, rows_per_s: Mapping[str, float], now_s: float) -> float:
+        """How many times these rows a second, by gate, surely fit; infinite where they cost nothing.
+
+        A row counts with the most that it can cost. Where batches are too much alike to tell, what is
+        believed of its price falls and falls; who comes back with a minute's rows must not believe it.
+        """
+        prices = {name: price for name in rows_per_s if (price := self.state.price(name)) is not None}
+        in_rows = self.settings.rows_per_s is not None
+        work = math.fsum(
+            rows_per_s[name] * (1.0 if in_rows else price.most_per_row_s)
+            for name, price in prices.items()
+        )
+        running = {*self.state.running(now_s), *prices.values()}
+        return self._capacity.surely_for_rows(running) / work if work > 0.0 else math.inf
 
     @property
     def trim(self) -> float:
@@ -91,6 +110,7 @@ class SiteAllocator:
         offered = sum(offer.tuples * offer.cost for offer in offers.values())
         self.overloaded = offered > capacity
         self._fits = capacity / offered if self.overloaded else 1.0
+        self._room = self.room({name: offer.tuples / interval for name, offer in offers.items()}, now_s)
         if self.settings.shedding == "balance-sic":
             # The published one knows no ledger: without a word it starts from what was accepted.
             reported = {query: _number(view.sic) for query, view in views.items()}
@@ -102,7 +122,7 @@ class SiteAllocator:
             if gate.derived and share >= 1.0:
                 # All of them, however many come: they are few, and come in lumps.
                 gate.grants.clear()
-                gate.rate, gate.quota = 1.0, None
+                gate.rate, gate.quota, gate.per_s = 1.0, None, None
             else:
                 self._grant(gate, share * offer.tuples / interval, elapsed, now_s)
 
@@ -112,10 +132,14 @@ class SiteAllocator:
         for name, gate in self.state.gates.items():
             stream = self.state.streams.get(gate.stream)
             if gate.query not in views or stream is None or not stream.known:
-                gate.rate = gate.quota = None  # nothing is known of its rows yet, or no longer
+                # Nothing is known of its rows yet, or no longer.
+                gate.rate = gate.quota = gate.per_s = None
                 continue
             self.state.set_sic(gate, views[gate.query].sources, now_s)
-            tuples = min(self._expected(gate, now_s), self._possible(gate, now_s))
+            tuples = self.expected(gate, now_s)
+            if self.settings.shedding != "random":
+                # Others get what this one cannot process in time. At random all lose the same share.
+                tuples = min(tuples, self.possible(gate, now_s, stream.batch_s))
             sic = gate.sic
             if gate.derived:
                 arrived = gate.offered.per_second(now_s)
@@ -163,25 +187,33 @@ class SiteAllocator:
         while len(gate.grants) > most:
             gate.grants.popleft()
         latest = list(gate.grants)[-max(1, collects) :]
-        granted, expected = sum(latest) / len(latest), self._expected(gate, now_s)
+        granted, expected = sum(latest) / len(latest), self.expected(gate, now_s)
         gate.rate = min(1.0, granted / expected) if expected > 0 else 1.0
         gate.quota = granted if gate.rate < 1.0 else None
+        # A source that is quiet just now comes back with its usual rows, and not with what is left of
+        # their mean by then.
+        returning = gate.offered.while_collecting if self._is_quiet(gate, now_s) else 0.0
+        gate.per_s = gate.rate * max(expected, returning)
+        if gate.rate >= 1.0:
+            gate.per_s *= max(self._room, self.settings.tuning.lumps)
 
     def rate(self, gate: str, now_s: float) -> float:
         """The share of a gate's next batch to keep: what was granted, over what is expected now."""
         account = self.state.gates[gate]
         stream = self.state.streams.get(account.stream)
-        kept = self._opening(account) if account.rate is None else account.rate
-        expected = 0.0 if stream is None or not stream.known else self._expected(account, now_s)
+        kept = self.opening(account) if account.rate is None else account.rate
+        if stream is None or not stream.known:
+            return kept
+        expected = self.expected(account, now_s)
         if expected <= 0.0:
             return kept
         # Batches follow each other faster than decisions do: the stream's own limit holds at once.
-        most = self._possible(account, now_s)
+        most = self.possible(account, now_s, stream.collects_s(now_s))
         if account.quota is not None:
             most = min(most, account.quota)
         return min(kept, most / expected)
 
-    def _opening(self, gate: GateAccount) -> float:
+    def opening(self, gate: GateAccount) -> float:
         """The share to keep of a stream of which nothing is known yet: as much as of the others."""
         if gate.start is not None:
             return gate.start
@@ -192,7 +224,7 @@ class SiteAllocator:
             return min(1.0, max(0.0, self.level) * self.state.weight(gate.query))
         return self._fits
 
-    def _expected(self, gate: GateAccount, now_s: float) -> float:
+    def expected(self, gate: GateAccount, now_s: float) -> float:
         """Rows a second that the next batch brings: a rise counts at once, a fall by and by."""
         stream = self.state.streams[gate.stream]
         window = gate.arrivals.window(max(stream.interval_s, 1e-3))
@@ -200,27 +232,33 @@ class SiteAllocator:
         over_window = gate.offered.per_second(now_s)
         if gate.batches < 2:
             return over_window
-        silent = now_s - self.state.seen_s(gate)
-        quiet = silent > self.settings.tuning.rate.quiet * max(window, stream.duration_s)
-        return over_window if quiet else latest
+        return over_window if self._is_quiet(gate, now_s) else latest
 
-    def _possible(self, gate: GateAccount, now_s: float) -> float:
+    def _is_quiet(self, gate: GateAccount, now_s: float) -> bool:
+        """Whether its rows stay away."""
+        stream = self.state.streams[gate.stream]
+        window = gate.arrivals.window(max(stream.interval_s, 1e-3))
+        silent = now_s - self.state.seen_s(gate)
+        return silent > self.settings.tuning.rate.quiet * max(window, stream.duration_s)
+
+    def possible(self, gate: GateAccount, now_s: float, over_s: float) -> float:
         """Rows a second of this gate that its stream can process in time, if it had all the cores.
 
-        Where a stream has derived rows and a source's, the source gets what the derived rows leave.
+        A batch covers `over_s`. Where a stream has derived rows and a source's, the source gets what the
+        derived rows leave.
         """
         if self.settings.rows_per_s is not None:
             return math.inf
         stream = self.state.streams[gate.stream]
-        most = stream.most_rows(self.settings.cores) / stream.collects_s(now_s)
+        most = stream.most_rows(self.settings.cores) / over_s
         rows = {True: 0.0, False: 0.0}
         for other in self.state.gates.values():
             if other.stream == gate.stream:
-                rows[other.derived] += self._expected(other, now_s)
+                rows[other.derived] += self.expected(other, now_s)
         if not gate.derived:
             most = max(0.0, most - rows[True])
         together = rows[gate.derived]
-        return most * self._expected(gate, now_s) / together if together > 0 else most
+        return most * self.expected(gate, now_s) / together if together > 0 else most
 
     @property
     def level(self) -> float:

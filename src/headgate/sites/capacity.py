@@ -13,7 +13,7 @@ nobody, and rows keep their least share.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from headgate.sites.settings import SiteSettings
 from headgate.sites.streams import StreamCost
@@ -39,6 +39,14 @@ class SiteCapacity:
             return self._settings.rows_per_s * min(1.0, self.trim)
         planned = self._planned * self.trim
         fixed = sum(stream.fixed_per_second for stream in running)
+        return max(self._tuning.for_rows * planned, planned - fixed)
+
+    def surely_for_rows(self, running: Iterable[StreamCost]) -> float:
+        """The same, less only what is proved to be no row's; for rows at the most that they can cost."""
+        if self._settings.rows_per_s is not None:
+            return self._settings.rows_per_s * min(1.0, self.trim)
+        planned = self._planned * self.trim
+        fixed = sum(stream.surely_fixed_per_second for stream in running)
         return max(self._tuning.for_rows * planned, planned - fixed)
 
     def each(self, running: Sequence[StreamCost]) -> float:

@@ -15,6 +15,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from headgate.core.load import LoadSample
+from headgate.core.row_sic import RowSic
 from headgate.errors import BadArgument
 from headgate.sites.accounts import (
     CoordinatorUpdate,
@@ -55,6 +56,8 @@ class SiteState:
         self._usual: dict[str, float] = {}
         #: What the rows of streams cost before a restart.
         self._prices: dict[str, Mapping[str, Any]] = {}
+        #: The streams that gates were in before a restart.
+        self._streams_of: dict[str, str] = {}
 
     # Who is here.
 
@@ -343,6 +346,46 @@ class SiteState:
         count = min(gate.offered.per_window(now_s), gate.agreed.limit)
         gate.sic = 1.0 / (count * sources) if count > 0 else 0.0
 
+    def row_sic(self, gate: GateAccount) -> RowSic | None:
+        """What a row of the gate's next batch is worth, by that batch's size; None while nobody knows.
+
+        The first batch of all brings a number that says nothing of a whole window.
+        """
+        usual = gate.agreed.usual
+        per_s = gate.offered.while_collecting or (usual or 0.0) / self.settings.stw_s
+        if gate.source is None or per_s <= 0.0:
+            return None
+        stream = self.streams.get(gate.stream)
+        batch_s = gate.hold_s if stream is None else max(stream.interval_s, stream.duration_s)
+        usual_s = max(batch_s, gate.offered.usual_s)
+        pause_s = gate.offered.pause_s(usual_s)
+        sources = self._count(gate.query)
+        return RowSic(per_s, self.settings.stw_s, sources, usual_s, pause_s, gate.agreed.limit)
+
+    def usual(self, name: str, now_s: float) -> dict[str, float]:
+        """Rows a second that are usual for this gate and for those beside it, as far as they are known.
+
+        Gates that were here before a restart and are not back yet count: they come with a backlog, too.
+        """
+        found = {one: usual for one, usual in self._usual.items() if one not in self.gates}
+        for one, gate in self.gates.items():
+            if gate.agreed.usual and (one == name or self.lives(gate.query, now_s)):
+                found[one] = gate.agreed.usual
+        return {one: usual / self.settings.stw_s for one, usual in found.items()}
+
+    def price(self, name: str) -> StreamCost | None:
+        """What the rows of a gate's stream cost, before a restart if not since; None: nobody knows."""
+        gate, before = self.gates.get(name), self._streams_of.get(name, "")
+        stream = self.streams.get(before if gate is None else gate.stream or before)
+        if stream is None:
+            prices = self._prices.get(before)
+            if prices is None:
+                return None
+            hold_s = self.settings.hold_s if gate is None else gate.hold_s
+            stream = StreamCost(hold_s, self.settings.tuning)
+            stream.restore(prices)
+        return stream if stream.known else None
+
     def forget_streams(self, now_s: float) -> None:
         """Drop streams that have stopped and whose gates are in another one now."""
         used = {gate.stream for gate in self.gates.values()}
@@ -357,9 +400,11 @@ class SiteState:
         usual |= {name: gate.agreed.usual for name, gate in self.gates.items()}
         prices: dict[str, Mapping[str, Any]] = dict(self._prices)
         prices |= {name: stream.snapshot() for name, stream in self.streams.items() if stream.known}
+        streams = self._streams_of | {name: g.stream for name, g in self.gates.items() if g.stream}
         return {
             "usual": dict(list(usual.items())[-_REMEMBERED:]),
             "prices": dict(list(prices.items())[-_REMEMBERED:]),
+            "streams": dict(list(streams.items())[-_REMEMBERED:]),
         }
 
     def restore(self, value: Mapping[str, Any]) -> None:
@@ -370,4 +415,5 @@ class SiteState:
         }
         for of in prices.values():
             StreamCost(self.settings.hold_s).restore(of)  # refuses what is no price
-        self._prices, self._usual = prices, usual
+        streams = {str(gate): str(of) for gate, of in dict(value.get("streams", {})).items()}
+        self._prices, self._usual, self._streams_of = prices, usual, streams

@@ -39,6 +39,8 @@ class StreamCost:
         self._work = 0.0
         #: The last batch as a share of what it may take; 0 if fewer rows would not have helped.
         self.lateness = 0.0
+        #: How much longer than its target that took; 0 if fewer rows would not have helped.
+        self.overran_s = 0.0
         #: The most rows that its own batches can take, where it is late all by itself.
         self._most = math.inf
         self.duration_s = 0.0
@@ -46,6 +48,8 @@ class StreamCost:
         #: When it was last seen to be processing a batch.
         self.at_work_s = 0.0
         self.interval_s = hold_s
+        #: The trigger's interval; 0 where it has none, or nobody knows it.
+        self.trigger_s = 0.0
 
     def enter(self, gate: str, hold_s: float) -> None:
         """Count this gate as part of the stream; the strictest target of its gates holds."""
@@ -87,6 +91,7 @@ class StreamCost:
         self._fit.add(self._kept, work, cold)
         self._lasts.add(self._kept, sample.duration_s, cold)
         self.duration_s = sample.duration_s
+        self.trigger_s = sample.interval_s or 0.0
         self.interval_s = max(sample.interval_s or self.hold_s, 0.05)
         self._rows = self._kept
         self._work = work
@@ -95,6 +100,7 @@ class StreamCost:
         share = self._tuning.on_rows
         helps = on_rows_s >= max(share * sample.duration_s, sample.duration_s - self.hold_s)
         self.lateness = sample.duration_s / self.hold_s if helps and not cold else 0.0
+        self.overran_s = max(0.0, sample.duration_s - self.hold_s) if helps or cold else 0.0
         return True
 
     def own_limit(self) -> None:
@@ -148,6 +154,21 @@ class StreamCost:
     def per_row_s(self) -> float:
         """Task seconds for each row kept."""
         return self._fit.per_row_s
+
+    @property
+    def most_per_row_s(self) -> float:
+        """The most task seconds that a row can cost."""
+        return self._fit.blamed_s
+
+    @property
+    def surely_fixed_per_second(self) -> float:
+        """The part of `fixed_per_second` that is proved."""
+        return self._fit.surely_fixed_s / max(self.interval_s, self.duration_s)
+
+    @property
+    def batch_s(self) -> float:
+        """Seconds that a batch covers, if batches end in time."""
+        return max(self.interval_s, min(self.duration_s, self.hold_s))
 
     @property
     def fixed_per_second(self) -> float:

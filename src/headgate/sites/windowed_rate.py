@@ -62,7 +62,7 @@ class WindowedRate:
             spacing = usual_s
         elif self._batches:
             self._spacings.append(spacing)
-            usual_s = max(usual_s, before_s, statistics.median_high(self._spacings))
+            usual_s = max(usual_s, before_s, self.usual_s)
             if spacing > self._tuning.quiet * usual_s:
                 spacing = usual_s
         self._batches.append((spacing, amount))
@@ -86,6 +86,21 @@ class WindowedRate:
         if silent > self._tuning.quiet * span / len(self._batches):
             span += silent
         return sum(amount for _, amount in self._batches) / span
+
+    @property
+    def usual_s(self) -> float:
+        """The usual time from batch to batch, pauses too; 0 while there were no two."""
+        return statistics.median_high(self._spacings) if self._spacings else 0.0
+
+    @property
+    def while_collecting(self) -> float:
+        """The amount a second while batches came: silence since then does not count."""
+        span = self._span
+        return sum(amount for _, amount in self._batches) / span if span > 0.0 else 0.0
+
+    def pause_s(self, usual_s: float) -> float:
+        """The time from batch to batch above which it is a pause, in which nothing was collected."""
+        return min(self._tuning.quiet * usual_s, self._tuning.longest_gap * self._stw)
 
     def per_window(self, now_s: float) -> float:
         """The amount in a whole source time window."""

@@ -96,6 +96,14 @@ def ends_of_batch(checkpoint: Path, batch: int) -> list[Any]:
     return [None if line == "-" else json.loads(line) for line in sources]
 
 
+def planned_at(checkpoint: Path, batch: int) -> float | None:
+    """When the batch was planned, in seconds since 1970 by the driver's clock; None: it is not told."""
+    text = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8")
+    version, told, *_ = text.split("\n")
+    at_ms = json.loads(told).get("batchTimestampMs") if version == "v1" else None
+    return at_ms / 1000.0 if isinstance(at_ms, int) and at_ms > 0 else None
+
+
 def first_offsets(checkpoint: Path, source: int) -> Any:
     """Where a Kafka source began: it has written that down, behind a byte for older readers."""
     text = (checkpoint / "sources" / str(source) / "0").read_text(errors="replace")

@@ -11,7 +11,7 @@ import pytest
 from headgate.core.batch_size import OFFSETS
 from headgate.errors import BadArgument
 from headgate.spark.checkpoint import check_checkpoint, files_between, query_in
-from headgate.spark.gate.batch_size import sizes_of_batch
+from headgate.spark.gate.batch_size import seconds_of_batch, sizes_of_batch
 
 
 def _log(checkpoint: Path, batch: int, *offsets: Any) -> None:
@@ -188,3 +188,20 @@ def test_a_folder_that_is_no_checkpoint_is_refused_at_the_call(tmp_path: Path) -
             check_checkpoint(nothing)  # type: ignore[arg-type]
     (tmp_path / "metadata").write_text("{}")
     assert check_checkpoint(tmp_path) == str(tmp_path)
+
+
+def test_the_time_that_a_batch_covers_is_in_the_log(tmp_path: Path) -> None:
+    offsets = tmp_path / "offsets"
+    offsets.mkdir()
+    for batch, told in enumerate(
+        ('{"batchTimestampMs":1000}', '{"batchTimestampMs":3500}', "{}", '{"batchTimestampMs":1}', "[]")
+    ):
+        (offsets / str(batch)).write_text(f"v1\n{told}\n7\n")
+    assert seconds_of_batch(tmp_path, 1) == 2.5
+    assert seconds_of_batch(tmp_path, 0) is None, "nobody knows when the first one's rows began"
+    assert seconds_of_batch(tmp_path, 2) is None, "it is not told"
+    assert seconds_of_batch(tmp_path, 4) is None, "no log of a kind that is known here"
+    assert seconds_of_batch(tmp_path, 9) is None
+    (offsets / "2").write_text('v1\n{"batchTimestampMs":9000}\n7\n')
+    assert seconds_of_batch(tmp_path, 2) == 5.5
+    assert seconds_of_batch(tmp_path, 3) is None, "a clock that went back"

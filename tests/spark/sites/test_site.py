@@ -14,6 +14,8 @@ import pytest
 from pyspark.sql import functions as F
 
 import headgate as hg
+from headgate.core.row_budget import RowBudget
+from headgate.sites.controller import SiteShareController
 from headgate.sites.history import History
 from headgate.spark.loop.loop import ControlLoop
 from headgate.spark.loop.task_times import TaskTimes
@@ -203,6 +205,7 @@ def test_a_replayed_batch_keeps_the_same_rows_at_the_same_worth_and_a_restart_go
     site, stream = open_site(), file_stream()
     gated = stream.frame().transform(site.gate("again", query="q", source="s", start=0.5, **AGREED))
     monkeypatch.setattr(site._shared._allocator, "rate", lambda gate, now: 0.5)
+    monkeypatch.setattr(SiteShareController, "_fits", lambda *_: RowBudget(30.0, max_keep=0.5))
     run = steps(gated, stream)
     for batch in range(3):
         run.add(_rows(batch * N))
@@ -215,6 +218,7 @@ def test_a_replayed_batch_keeps_the_same_rows_at_the_same_worth_and_a_restart_go
     (tmp_path / "checkpoint" / "commits" / "2").unlink()
     (tmp_path / "checkpoint" / "commits" / ".2.crc").unlink(missing_ok=True)
     monkeypatch.setattr(site._shared._allocator, "rate", lambda gate, now: 0.1)
+    monkeypatch.setattr(SiteShareController, "_fits", lambda *_: RowBudget(30.0, max_keep=0.1))
     site.query("q", sources=["s", "t", "u"])
     again = steps(gated, stream)
     again.settle()

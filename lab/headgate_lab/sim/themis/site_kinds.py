@@ -1,19 +1,22 @@
 """Sites of several kinds, on which a site's numbers are tried in virtual time.
 
-Each kind has what one of the numbers is for: prices that vary or drift, a neighbour that bursts, sources
-that pause, streams that are late all by themselves, batches that cost more than their rows. Batches of
-all of them vary by a fifth at least.
+Each kind has what one of the numbers is for: prices that vary or drift, sources that burst, pause or
+hand out whole seconds, queries that were down, streams that are late all by themselves, batches that
+cost more than their rows. Batches of all of them vary by a fifth at least.
 """
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from headgate_lab.sim.themis.virtual_site import Stream
 
-__all__ = ["KINDS", "SiteKind"]
+__all__ = ["KINDS", "SiteKind", "bursty"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,17 @@ class SiteKind:
     #: The beginning, which is not counted.
     warm_s: float = 40.0
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def bursty(rate: float, seed: int, spread: float = 0.7) -> Callable[[float], float]:
+    """Rows a second that change every six seconds by a log-normal factor of mean 1."""
+
+    @lru_cache(maxsize=1000)
+    def factor(turn: int) -> float:
+        drawn = random.Random(seed * 1_000_003 + turn).gauss(0.0, spread)
+        return math.exp(drawn - 0.5 * spread * spread)
+
+    return lambda t: rate * factor(int(t / 6.0))
 
 
 def _mixed() -> list[Stream]:
@@ -170,6 +184,35 @@ def _starts() -> list[Stream]:
     ]
 
 
+def _bursts() -> list[Stream]:
+    """Three that burst by themselves, together twice what the cores can do in the mean."""
+    return [
+        Stream("a", bursty(15_000, 1), noise=0.2),
+        Stream("b", bursty(3000, 2), trigger_s=2.0, per_row_s=4e-4, hold_s=2.0, noise=0.2),
+        Stream("c", bursty(7500, 3), trigger_s=0.5, per_row_s=1e-4, hold_s=0.8, noise=0.2),
+    ]
+
+
+def _whole_seconds() -> list[Stream]:
+    """Sources that hand out whole seconds, as Spark's rate source does, to triggers of other lengths."""
+    return [
+        Stream("a", lambda t: 15_000, trigger_s=1.5, hold_s=1.5, whole_seconds=True, noise=0.2),
+        Stream("b", lambda t: 3000, trigger_s=2.5, per_row_s=4e-4, hold_s=2.5, whole_seconds=True,
+               noise=0.2),
+        Stream("c", lambda t: 7500, trigger_s=0.7, whole_seconds=True, noise=0.2),
+    ]  # fmt: skip
+
+
+def _outages() -> list[Stream]:
+    """One query is down for a minute, and one for half; what came meanwhile waits for them."""
+    return [
+        Stream("down", lambda t: 15_000, down=(80.0, 140.0), noise=0.2),
+        Stream("shorter", lambda t: 3000, trigger_s=2.0, per_row_s=4e-4, hold_s=2.0, noise=0.2,
+               down=(100.0, 130.0)),
+        Stream("stays", lambda t: 7500, noise=0.2),
+    ]  # fmt: skip
+
+
 KINDS = {
     "mixed": SiteKind(_mixed),
     "small streams": SiteKind(
@@ -192,5 +235,8 @@ KINDS = {
     "all fits": SiteKind(_fits),
     "results measured": SiteKind(_measured),
     "stalls": SiteKind(_stalls, seconds=240.0),
+    "bursts": SiteKind(_bursts, seconds=240.0),
+    "whole seconds": SiteKind(_whole_seconds),
+    "outages": SiteKind(_outages, seconds=210.0),
     "cold start": SiteKind(_starts, seconds=60.0, warm_s=2.0),
 }

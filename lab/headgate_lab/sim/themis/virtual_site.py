@@ -2,18 +2,20 @@
 
 The cores are shared equally among the batches that compute (a batch has tasks enough for all of them),
 after a time in which only its driver works. As on Spark, a stream without rows runs no batch, a plan
-holds from the start of a batch, and the site sees which streams are at work.
+holds from the start of a batch and is made for the size that the batch then has, and the site sees which
+streams are at work.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from headgate.control import Controller
-from headgate.core.load import LoadSample, SicFlow
+from headgate.core.load import Budget, LoadSample, SicFlow
 from headgate.sites.allocator import SiteAllocator
 from headgate.sites.controller import SiteShare
 from headgate.sites.settings import SiteSettings
@@ -58,11 +60,18 @@ class Stream:
     #: The most cores that a batch can use.
     parallel: float = float("inf")
     gate: str = ""
+    #: Whether the source hands out whole seconds, as Spark's rate source does.
+    whole_seconds: bool = False
+    #: When the query is down, from and until: rows wait at the source.
+    down: tuple[float, float] = (math.inf, math.inf)
     controller: Controller | None = None
-    keep: float = 1.0
-    #: The SIC of a row as the latest plan has it, and as the plan of the running batch had it.
-    sic: float = 0.0
+    #: What the latest plan is made of.
+    budget: Budget = field(default_factory=lambda: Budget(1.0, "idle"))
+    #: The SIC of a row as the plan of the running batch had it.
     batch_sic: float = 0.0
+    #: Rows that the source has not handed out yet, and when the latest batch began.
+    not_whole: float = 0.0
+    planned: float | None = None
     waiting: float = 0.0
     batch: int = -1
     due: bool = False
@@ -75,6 +84,8 @@ class Stream:
     durations: list[tuple[float, float]] = field(default_factory=list)
     #: When a batch ended, rows that arrived, rows kept.
     history: list[tuple[float, float, float]] = field(default_factory=list)
+    #: The SIC that each batch kept.
+    accepted: list[float] = field(default_factory=list)
     #: Results that are on their way: when they come out, and their SIC.
     results: list[tuple[float, float]] = field(default_factory=list)
 
@@ -83,9 +94,17 @@ class VirtualSite:
     """Runs streams by processor sharing, in steps of a twentieth of a second."""
 
     def __init__(
-        self, streams: list[Stream], cores: float = 2.0, *, noise_seed: int = 0, **settings: Any
+        self,
+        streams: list[Stream],
+        cores: float = 2.0,
+        *,
+        noise_seed: int = 0,
+        sizes_known: bool = True,
+        **settings: Any,
     ) -> None:
         self.now = 0.0
+        #: Whether plans are made for the size of their batch, as where the offset log can be read.
+        self.sizes_known = sizes_known
         #: How far the wall clock, which batches are reported in, is ahead of the other one.
         self.wall_jump = 0.0
         self.cores = cores
@@ -114,7 +133,7 @@ class VirtualSite:
         if stream.reaches is not None:
             state.will_measure(stream.query)
         stream.controller = SiteShare(stream.gate, self._shared, clock=lambda: self.now).build()
-        stream.keep = stream.controller.opening(self.now).keep
+        stream.budget = stream.controller.opening(self.now)
         self.streams.append(stream)
         return stream
 
@@ -129,10 +148,11 @@ class VirtualSite:
         if int(self.now) > int(before):
             self._tick()
         for stream in self.streams:
-            stream.waiting += stream.rate(self.now) * STEP
+            self._arrive(stream, before)
             if int(self.now / stream.trigger_s) > int(before / stream.trigger_s):
                 stream.due = True
-            if stream.started is None and stream.due and stream.waiting >= 1.0:
+            down = stream.down[0] <= self.now < stream.down[1]
+            if stream.started is None and stream.due and stream.waiting >= 1.0 and not down:
                 self._begin(stream)
         computing = [s for s in self.streams if s.started is not None and s.left_wall <= 0]
         for stream in self.streams:
@@ -145,6 +165,11 @@ class VirtualSite:
             if stream.left_wall <= 1e-9 and stream.left_task <= 1e-9:
                 self._end(stream)
 
+    def _arrive(self, stream: Stream, before: float) -> None:
+        stream.not_whole += stream.rate(self.now) * STEP
+        if not stream.whole_seconds or int(self.now) > int(before):
+            stream.waiting, stream.not_whole = stream.waiting + stream.not_whole, 0.0
+
     def _tick(self) -> None:
         state = self.allocator.state
         state.at_work([s.gate for s in self.streams if s.started is not None], self.now)
@@ -154,15 +179,20 @@ class VirtualSite:
             assert stream.controller is not None
             revised = stream.controller.revised() if stream.history else None
             if revised is not None:
-                stream.keep, stream.sic = revised.keep, revised.sic or 0.0
+                stream.budget = revised
 
     def _begin(self, stream: Stream) -> None:
         stream.due = False
         stream.batch += 1
         stream.started = self.now
         stream.arrived, stream.waiting = stream.waiting, 0.0
-        stream.kept = stream.arrived * stream.keep
-        stream.batch_sic = stream.sic if stream.brings is None else stream.brings
+        covers_s = None if stream.planned is None else self.now - stream.planned
+        stream.planned = self.now
+        budget = stream.budget
+        if self.sizes_known:
+            budget = budget.at(round(stream.arrived), covers_s)
+        stream.kept = stream.arrived * budget.keep
+        stream.batch_sic = (budget.sic or 0.0) if stream.brings is None else stream.brings
         cold = stream.cold if stream.batch < 2 else 1.0
         rows = stream.per_row_s * stream.price(self.now) * stream.kept * self._varied(stream)
         stream.left_wall = stream.fixed_wall_s * cold
@@ -194,9 +224,10 @@ class VirtualSite:
         budget = stream.controller.decide(sample)
         if stream.reaches is not None:
             self._give_out(stream, stream.reaches, sample)
-        stream.keep, stream.sic = budget.keep, budget.sic or 0.0
+        stream.budget = budget
         stream.durations.append((self.now, duration))
         stream.history.append((self.now, stream.arrived, stream.kept))
+        stream.accepted.append(sample.sic.kept)
         stream.started = None
 
     def _give_out(self, stream: Stream, reaches: float, sample: LoadSample) -> None:

@@ -15,10 +15,11 @@ from headgate.spark.checkpoint import (
     files_between,
     first_offsets,
     local_path,
+    planned_at,
     records_between,
 )
 
-__all__ = ["sizes_of_batch"]
+__all__ = ["seconds_of_batch", "sizes_of_batch"]
 
 #: Files of a batch that are looked at: a few milliseconds on a disk, a second on a slow mount.
 _LOOKED_AT = 1000
@@ -37,6 +38,20 @@ def sizes_of_batch(checkpoint: Path, batch: int) -> tuple[BatchSize, ...] | None
         return None
     known = tuple(size for size in found if size is not None)
     return known if known and len(known) == len(found) else None
+
+
+def seconds_of_batch(checkpoint: Path, batch: int) -> float | None:
+    """The time that the batch covers: since the one before it was planned; None where nobody can tell.
+
+    Both times are the same driver's, or two drivers' after a move; a clock that went back says nothing.
+    """
+    if batch <= 0:
+        return None
+    try:
+        start, end = planned_at(checkpoint, batch - 1), planned_at(checkpoint, batch)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return end - start if start is not None and end is not None and end >= start else None
 
 
 def _size(checkpoint: Path, source: int, start: Any, end: Any) -> BatchSize | None:

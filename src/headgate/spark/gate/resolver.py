@@ -17,7 +17,7 @@ from headgate.core.offer import Offer
 from headgate.errors import BadArgument, SnapshotError
 from headgate.policies import Policy
 from headgate.spark.checkpoint import local_path, query_in
-from headgate.spark.gate.batch_size import sizes_of_batch
+from headgate.spark.gate.batch_size import seconds_of_batch, sizes_of_batch
 from headgate.store.plans import Resolved
 from headgate.store.query_facts import checkpoint_of
 
@@ -79,7 +79,9 @@ class Resolver:
         expected = RowsExpected(rows, offer.sizing.unit(sizes), sizes)
         if not offer.cuts or offer.policy != self.described:
             return Resolved(expected=expected, note=note)
-        budget = offer.at(rows)
+        assert checkpoint is not None  # or there were no sizes
+        covers_s = seconds_of_batch(checkpoint, batch) if offer.by_time else None
+        budget = offer.at(rows, covers_s)
         plan = self.policy.plan(budget, offer.groups)
         if budget.sic is not None:
             plan = replace(plan, sic=budget.sic)

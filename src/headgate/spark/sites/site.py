@@ -36,6 +36,7 @@ from headgate.spark.session import (  # first: it says which extra is missing
 from pyspark.sql import DataFrame, SparkSession
 
 from headgate.control.fixed import check_rate
+from headgate.spark.checkpoint import check_checkpoint
 from headgate.spark.gate.frame import Gate
 from headgate.spark.gate.identity import seed_of
 from headgate.spark.loop.loop import ControlLoop
@@ -197,6 +198,7 @@ class Site:
         min_keep: float = 0.001,
         start: float | None = None,
         retention: Duration = RETENTION_S,
+        checkpoint: str | os.PathLike[str] | None = None,
         seed: int | None = None,
     ) -> Callable[[DataFrame], DataFrame]:
         """A gate for ``DataFrame.transform``, which keeps this query's fair share.
@@ -209,8 +211,11 @@ class Site:
         agreed: rows a second of this source that count. One that sends more earns no more by it, so
             the others do not pay. By default a quarter more than it usually sends; ``math.inf`` counts
             all, as published.
-        start: keep rate of the very first batch. By default all, or what the others keep while the
-            site is overloaded. Its rows have SIC 0: nobody knows yet how many come.
+        checkpoint: the query's checkpoint, where it is not found by itself (over Connect, unless it is
+            in the session's default place): how many rows a batch has stands there before it runs.
+        start: keep rate of the very first batch. By default what the others keep while the site is
+            overloaded; else all, up to 100,000 rows for each second of `hold`. Its rows have SIC 0:
+            nobody knows yet how many come.
 
         The rest is as with ``hg.gate``: how much is the site's answer, which rows is the policy's.
         """
@@ -256,6 +261,7 @@ class Site:
             identity=strings("identity", identity),
             start=1.0 if start is None else start,
             seed=seed_of(name) if seed is None else seed,
+            checkpoint=None if checkpoint is None else check_checkpoint(checkpoint),
             sic="derived" if source is None else "source",
         )
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from headgate.sites.tuning import CapacityTuning, SiteTuning
+from headgate_lab.bench.themis import site_sizes
 from headgate_lab.bench.themis.site_numbers import numbers, scaled, sweep, tuned, watch
 from headgate_lab.sim.themis.site_kinds import KINDS
 from headgate_lab.sim.themis.virtual_site import VirtualSite
@@ -58,3 +59,12 @@ def test_every_kind_of_site_runs_and_counts_its_rows(name: str) -> None:
     arrived, kept = (sum(batch[i] for batch in batches) for i in (1, 2))
     assert 0.0 < kept <= arrived
     assert site.now == pytest.approx(20.0)
+
+
+def test_what_known_sizes_change_is_counted_alike_and_counts_what_has_not_ended() -> None:
+    kind = replace(KINDS["outages"], seconds=150.0)
+    before, after = (site_sizes.watch(kind, 0, sizes_known=known) for known in (False, True))
+    assert before.longest > 5.0 > 2.0 > after.longest
+    assert 0.0 < after.least_sic < 1.0
+    assert 0.0 < after.kept < 1.0
+    assert 0.5 < after.in_time <= 1.0
