@@ -41,7 +41,8 @@ def test_doubt_and_rows_that_are_not_as_planned_lower_the_aim() -> None:
 
 def test_the_aim_has_its_bounds() -> None:
     margin = Margin(0.95)
-    assert margin.aim(5.0, 5.0, 1.0) == 0.5
+    assert margin.aim(5.0, 0.0, 1.0) == 0.5
+    assert margin.aim(5.0, 5.0, 1.0) < 0.2, "what is not known of prices has no bound"
     assert margin.aim(0.0, 0.0, 1.0) == 0.97
 
 

@@ -237,3 +237,22 @@ def test_a_controller_is_told_by_its_budget_how_it_thinks() -> None:
     budget = controller.decide(LoadSample(0, 0.0, 0.9, 9_000, 9_000))
     assert budget.fits is not None
     assert budget.fits.seconds(9_000) == pytest.approx(0.9, rel=0.05)
+
+
+def test_a_delay_is_held_in_bursts_that_a_cap_turns_into_a_backlog() -> None:
+    """A burst waits in the source, which says so; batches are shorter until it has been read.
+
+    A held duration knows nothing of what waits, and leaves it there.
+    """
+    cost, target = JOBS["heavy"]
+    capacity = cost.capacity(target)
+    held: dict[str, list[bool]] = {"delay": [], "duration": []}
+    for seed in range(3):
+        rate = bursts(1.2 * capacity, every_s=3 * target, spread=0.5, seed=seed)
+        around = Workload(rate, cost, source_cap=round(capacity * target), seed=seed)
+        for name, config in (("delay", HoldDelay(2 * target)), ("duration", HoldDuration(target))):
+            batches = MicroBatches(around, config).run(160)[10:]
+            held[name] += [b.delay <= 2 * target for b in batches]
+    shares = {name: sum(inside) / len(inside) for name, inside in held.items()}
+    assert shares["delay"] >= 0.82
+    assert shares["duration"] < 0.3

@@ -59,6 +59,31 @@ def test_few_rows_are_not_believed_alone() -> None:
     assert sizing.rows(_offsets(1000)) == pytest.approx(500, rel=0.01)
 
 
+def test_a_filter_that_lets_nothing_through_for_long_is_not_taken_for_small_batches() -> None:
+    """What comes when it matches again is as large as before, and has to be cut."""
+    sizing = Sizing()
+    for _ in range(10):
+        sizing.add(_offsets(1000), arrived=900)
+    for _ in range(500):
+        sizing.add(_offsets(1000), arrived=0)
+    assert sizing.rows(_offsets(1000)) == pytest.approx(900)
+    for _ in range(5):
+        sizing.add(_offsets(1000), arrived=3)
+    assert sizing.rows(_offsets(1000)) > 700, "fifteen rows are no proof"
+    for _ in range(40):
+        sizing.add(_offsets(1000), arrived=60)
+    assert sizing.rows(_offsets(1000)) == pytest.approx(60, rel=0.1), "2,400 are"
+
+
+def test_before_the_first_row_an_offset_is_taken_for_one_however_many_brought_none() -> None:
+    sizing = Sizing()
+    for _ in range(20):
+        sizing.add(_offsets(1000), arrived=0)
+        sizing.add((BatchSize(1000, "bytes"),), arrived=0)
+    assert sizing.rows(_offsets(1000)) == 1000
+    assert Sizing.from_json(sizing.to_json()).rows(_offsets(1000)) == 1000
+
+
 def test_of_several_sources_the_one_that_explains_the_rows_is_found() -> None:
     sizing, draw = Sizing(), random.Random(1)
     assert sizing.rows((BatchSize(5, OFFSETS), BatchSize(6, OFFSETS))) is None, "either may be it"

@@ -13,7 +13,7 @@ from headgate import HoldDelay, HoldDuration
 from headgate.whatif.arrivals import step
 from headgate.whatif.microbatch import BatchRun, MicroBatches, Workload
 from headgate_lab.bench.progress import bench_progress
-from headgate_lab.bench.virtual_jobs import JOBS, SHAPES, Held, Job, hold
+from headgate_lab.bench.virtual_jobs import JOBS, SHAPES, WARM_UPS, Held, Job, WarmUp, hold, hold_cold
 
 __all__ = ["run"]
 
@@ -37,12 +37,14 @@ def run(*, quick: bool) -> dict[str, Any]:
         progress.advance(task)
         sizes = [_sizes(name, jobs, seeds, around) for name, around in _SIZES.items()]
         progress.advance(task)
+    cold = [_cold(warm_up, load, jobs, seeds) for warm_up in WARM_UPS for load in (2, 5)]
     ratios = {f"inside_{r['arrivals'].replace(' ', '_')}_at_{r['load']}": r["inside"] for r in rows}
     ratios["shed_in_an_hour_at_0.9"] = sum(_shed_in_an_hour(job) for job in jobs if job.name != "edge")
     tables = {
         "all jobs, 10 % noise": rows,
         "steps, outages, first batches": steps,
         "how the size is known, bursts at 5 times capacity": sizes,
+        "a cold start: kept of the best, and inside, by batches": cold,
     }
     return {"bench": "hold-virtual", "ratios": ratios, "context": {"tables": tables}}
 
@@ -91,6 +93,31 @@ def _steps(job: Job, seeds: tuple[int, ...]) -> dict[str, Any]:
         "delay inside": round(sum(later) / len(later), 3),
         "very first batch": round(max(first), 2),
     }
+
+
+#: Batches of a cold start, by number: from, and before.
+_STRETCHES = ((2, 6), (6, 11), (11, 21), (21, 40))
+
+
+def _cold(warm_up: WarmUp, load: float, jobs: tuple[Job, ...], seeds: tuple[int, ...]) -> dict[str, Any]:
+    """A run that warms up, by stretches of its batches; without the job that is mostly fixed price."""
+    row: dict[str, Any] = {"prices fall by": warm_up.factor, "load": load}
+    runs = [(j, hold_cold(j, load, warm_up, seeds=seeds)) for j in jobs if j.name != "edge"]
+    for low, high in _STRETCHES:
+        part = [
+            (job, [(b, best) for run in found for b, best in run if low <= b.batch < high])
+            for job, found in runs
+        ]
+        part = [(job, batches) for job, batches in part if batches]
+        kept = [sum(b.kept for b, _ in bs) / sum(best for _, best in bs) for _, bs in part]
+        inside = [sum(b.duration <= job.target_s for b, _ in bs) / len(bs) for job, bs in part]
+        name = f"{low} to {high - 1}"
+        row[f"kept {name}"] = round(sum(kept) / len(kept), 3)
+        row[f"inside {name}"] = round(sum(inside) / len(inside), 3)
+    late = [
+        b.duration / job.target_s for job, found in runs for run in found for b, _ in run if b.batch > 1
+    ]
+    return row | {"longest": round(max(late), 2)}
 
 
 def _by_possible(job: Job, batch: BatchRun) -> float:

@@ -10,9 +10,11 @@ from typing import Any
 from headgate import HoldDuration
 from headgate.control import ControllerConfig
 from headgate.whatif.arrivals import Rate, bursts, step
-from headgate.whatif.microbatch import BatchRun, Cost, MicroBatches, Workload
+from headgate.whatif.microbatch import BatchRun, Cost, CostModel, MicroBatches, Workload
 
-__all__ = ["JOBS", "SHAPES", "Held", "Job", "best_constant_rows", "hold"]
+__all__ = [
+    "JOBS", "SHAPES", "WARM_UPS", "Held", "Job", "WarmUp", "best_constant_rows", "hold", "hold_cold",
+]  # fmt: skip
 
 #: The first batches of a run are no part of its figures.
 SETTLING = 10
@@ -124,6 +126,71 @@ def _figures(job: Job, runs: list[list[BatchRun]]) -> Held:
         kept=sum(b.kept for b in every) / sum(b.arrived for b in every),
         hopeless=1.0 - len(possible) / len(every),
     )
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """How a run gets going: prices begin at so many times what they will be, and fall batch by batch.
+
+    After `over` batches 37 % of what they were too high is left. The first batch starts workers besides,
+    for `start_up` targets, and the second for a third of that.
+    """
+
+    factor: float
+    over: float
+    start_up: float
+
+    def cost(self, job: Job) -> CostModel:
+        """What a job costs while it warms up."""
+
+        def at(batch: int, start: float) -> Cost:
+            dear = 1.0 + (self.factor - 1.0) * math.exp(-batch / self.over)
+            starting = self.start_up * job.target_s * (1.0, 1.0 / 3.0, 0.0)[min(batch, 2)]
+            warm = job.cost
+            return Cost(
+                dear * warm.fixed_s + starting,
+                dear * warm.per_kept_s,
+                dear * warm.per_arrived_s,
+                warm.noise,
+            )
+
+        return at
+
+
+#: Workers alone; rows that become two, three and four times cheaper.
+WARM_UPS = (WarmUp(1, 6, 1.5), WarmUp(2, 6, 0.5), WarmUp(3, 6, 1.0), WarmUp(4, 8, 0.5))
+
+
+def hold_cold(
+    job: Job,
+    load: float,
+    warm_up: WarmUp,
+    *,
+    noise: float = 0.1,
+    seeds: Sequence[int] = (0, 1, 2),
+    batches: int = 40,
+    config: Callable[[float], ControllerConfig] = HoldDuration,
+) -> list[list[tuple[BatchRun, float]]]:
+    """A cold start into an overload that began two targets ago: by run, each batch and its best rows.
+
+    The best are those that somebody would keep who knew the batch's own prices and left room for the
+    noise, so that 95 % end inside. Batches in which that is the least share are left out.
+    """
+    job = replace(job, cost=replace(job.cost, noise=noise))
+    aim, cost = job.target_s * math.exp(-1.645 * noise), warm_up.cost(job)
+    runs = []
+    for seed in seeds:
+        rows = step(load * job.capacity, load * job.capacity, 0.0)
+        engine = MicroBatches(Workload(rows, cost, seed=seed), config(job.target_s))
+        engine.now = 2 * job.target_s
+        found = []
+        for b in engine.run(batches):
+            at = cost(b.batch, b.start)
+            best = (aim - at.fixed_s - at.per_arrived_s * b.arrived) / at.per_kept_s
+            if best > 0.011 * b.arrived:
+                found.append((b, min(float(b.arrived), best)))
+        runs.append(found)
+    return runs
 
 
 def best_constant_rows(job: Job, run: list[BatchRun]) -> float | None:

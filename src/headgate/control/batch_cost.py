@@ -25,11 +25,26 @@ class CostFit:
     #: Batches over which prices may wander by the noise of one batch. Fifty leave an error of a tenth of
     #: that noise, small enough to tell 90 % of the capacity from all of it; jumps do not wait for it.
     memory: float = 50.0
+    #: How far all prices together may move from one batch to the next when a run begins, and after how
+    #: many batches that is halved: a JVM compiles for tens of seconds, in which rows become two to four
+    #: times cheaper, that is by 5 to 15 % a batch.
+    warming: float = 0.15
+    warming_half: float = 8.0
+    #: Where misses go to one side, prices may move by this share of their running mean besides, as far
+    #: as that is more than chance: in standard deviations of a miss, one and a half of the mean's own.
+    follow: float = 1.0
+    by_chance: float = 0.6
     #: What is believed of a first batch: the share of it that is the fixed price, but no more than that
     #: share of the target (a target is chosen above it); and the share of the rows which arrive.
     first_fixed: float = 0.97
     first_fixed_of_target: float = 0.3
     first_arrived: float = 0.03
+    #: A first batch shows what a row costs at most, because it starts workers and compiles. Where that
+    #: is more than a dear row costs (in seconds: seven times one of a native aggregation), halfway from
+    #: there to that price is believed (of the logarithm), but no less than what so many seconds of
+    #: starting up leave for the rows.
+    dear_row_s: float = 7e-5
+    start_up_s: float = 5.0
     #: How far the three prices can be off, at first and after long times in which no batch told them
     #: apart; shares of what a batch takes, and of the target at most for the fixed price. A row that is
     #: shed costs a few per cent of a kept one.
@@ -66,11 +81,13 @@ class BatchCost:
     Batches miss in proportion to their length, so a miss is measured by the logarithm. Prices wander
     (Kalman 1960, with a random walk as the process); what recent batches do not tell apart (rows that
     do not vary, whole batches in which kept and arrived are one) keeps its last value while its
-    variance grows to a bound, so `doubt` is honest about sizes that were never seen. Two departures
-    from the textbook: a miss is cut off at `CostFit.cut` standard deviations, as in Huber's
-    M-estimate, and if the running mean of the misses says that the cost itself has changed, the
-    variance is opened by as much as was missed. A price that would be negative is set to 0 and the
-    others take its part.
+    variance grows to a bound, so `doubt` is honest about sizes that were never seen. Departures from the
+    textbook: a miss is cut off at `CostFit.cut` standard deviations, as in Huber's M-estimate. While a
+    run is young, all prices may move together by much more than later, because a JVM that warms up makes
+    everything cheaper. The misses of a filter that is tuned well are white (Mehra 1970): where their
+    running mean is off, all prices may move by as much, and where it says that the cost itself has
+    changed, the variance is opened by as much as was missed. A price that would be negative is set to 0
+    and the others take its part.
 
     >>> cost = BatchCost(target_s=4.0)
     >>> for kept in (100, 200, 300, 400) * 5:
@@ -89,6 +106,12 @@ class BatchCost:
         #: Running means: seconds, kept, arrived.
         self._usual = [0.0, 0.0, 0.0]
         self.samples = 0
+        #: Batches since the run began.
+        self._age = 0
+
+    def restarted(self) -> None:
+        """A run begins: its first batches compile again."""
+        self._age = 0
 
     @property
     def known(self) -> bool:
@@ -146,12 +169,14 @@ class BatchCost:
             return None
         config = self._config
         trust = config.cold_trust if cold else 1.0
+        self._age += 1
         self._remember(kept, arrived, seconds, trust)
         self.brace(arrived)
         expected = max(_LEAST_SECONDS, self.predict(kept, arrived))
         miss = math.log(seconds / expected)
         doubt = self.doubt(kept, arrived)
         spread = math.sqrt(self.noise**2 / trust + doubt**2)
+        before = self._drift
         if self._has_changed(miss, spread, cold):
             self._open(abs(miss))
             self._update(kept, arrived, seconds, trust)
@@ -161,25 +186,35 @@ class BatchCost:
         self._update(kept, arrived, expected * math.exp(cut), trust)
         if cold:
             return None
-        weight = max(1.0 / config.noise_memory, 1.0 / (self.samples + 4.0))
-        part = (self.noise / spread) ** 2  # the rest of the miss is the doubt's
-        self._square += weight * (part * cut * cut - self._square)
+        self._hear_noise(cut / spread, before)
         return miss
+
+    def _hear_noise(self, miss: float, mean: float) -> None:
+        """One miss in standard deviations, and the mean of those before it.
+
+        What all misses have in common is an error of the prices and no noise; taken for noise it would
+        widen what is forgiven, and the prices would never be mended.
+        """
+        c = self._config
+        weight = max(1.0 / c.noise_memory, 1.0 / (self.samples + 4.0))
+        own = (miss - mean) ** 2 * (2.0 - c.latest) / 2.0  # the mean has a variance of its own
+        self._square += weight * (self.noise**2 * own - self._square)
 
     def _begin(self, kept: float, arrived: float, seconds: float) -> None:
         c = self._config
         self._usual = [seconds, max(1.0, kept), arrived]
         fixed = min(c.first_fixed * seconds, c.first_fixed_of_target * self._target)
-        rows = seconds - fixed
-        self._prices = [
-            fixed,
-            (1.0 - c.first_arrived) * rows / max(1.0, kept),
-            c.first_arrived * rows / arrived,
-        ]
+        share = c.first_arrived
+        most = (seconds - fixed) / (max(1.0, kept) + share * arrived)
+        least = max(0.0, 1.0 - c.start_up_s / (seconds - fixed)) * most
+        price = max(least, math.sqrt(most * min(most, c.dear_row_s)))
+        self._prices = [fixed, price, share * price]
+        bounds = self._bounds(arrived)
         self._cov = [[0.0] * 3 for _ in range(3)]
-        for i, most in enumerate(self._bounds(arrived)):
-            self._cov[i][i] = most * most
-        self._update(kept, arrived, seconds, c.cold_trust)
+        for i, bound in enumerate(bounds):
+            self._cov[i][i] = bound * bound
+        self._cov[1][2] = self._cov[2][1] = share * bounds[1] ** 2
+        self._cov[2][2] += (share * bounds[1]) ** 2
 
     def _bounds(self, arrived: float) -> tuple[float, float, float]:
         """The largest standard deviations of the prices, in front of a batch of so many rows."""
@@ -187,7 +222,7 @@ class BatchCost:
         return (
             c.unknown_fixed * min(seconds, self._target),
             c.unknown_kept * seconds / max(1.0, kept),
-            c.unknown_arrived * seconds / max(1.0, arrived, usual),
+            c.unknown_arrived * max(self._prices[1], seconds / max(1.0, arrived, usual)),
         )
 
     def _remember(self, kept: float, arrived: float, seconds: float, trust: float) -> None:
@@ -203,17 +238,38 @@ class BatchCost:
         """
         c, bounds = self._config, self._bounds(arrived)
         step = self.noise / c.memory / c.unknown_kept
+        self._wander()
         for i, most in enumerate(bounds):
             variance = self._cov[i][i] + (step * most) ** 2
             if variance > most * most:
                 if i == 2:
                     self._cut_arrived((c.first_arrived / c.unknown_arrived + 2.0) * most, variance)
-                shrink = most / math.sqrt(variance)
-                for j in range(3):
-                    self._cov[i][j] *= shrink
-                    self._cov[j][i] *= shrink
-                variance = most * most
-            self._cov[i][i] = variance
+                self._cov[i][i] = variance
+                self._be_surer(i, most * most)
+            else:
+                self._cov[i][i] = variance
+
+    def _be_surer(self, i: int, variance: float) -> None:
+        """Bound what is not known of one price, as if somebody had told it.
+
+        Only so do the others stay what they were beside it: a sum of two that is well known while
+        neither is must not seem to be unknown because one of them was bounded.
+        """
+        own = list(self._cov[i])
+        share = (own[i] - variance) / own[i] ** 2
+        for j in range(3):
+            for k in range(3):
+                self._cov[j][k] -= own[j] * own[k] * share
+
+    def _wander(self) -> None:
+        """All prices move together: while a run is young, and where batches miss to one side."""
+        c = self._config
+        young = c.warming * 0.5 ** (self._age / c.warming_half)
+        one_sided = max(0.0, abs(self._drift) - c.by_chance)
+        by = young**2 + (c.follow * self.noise * one_sided) ** 2
+        for i in range(3):
+            for j in range(3):
+                self._cov[i][j] += by * self._prices[i] * self._prices[j]
 
     def _cut_arrived(self, most: float, variance: float) -> None:
         """An arrived row costs at most so much; the others take its part, as batches have told."""
@@ -278,6 +334,7 @@ class BatchCost:
             "drift": self._drift,
             "usual": list(self._usual),
             "samples": self.samples,
+            "age": self._age,
         }
 
     def restore(self, value: Mapping[str, Any]) -> None:
@@ -287,6 +344,7 @@ class BatchCost:
         self._square, self._drift = float(value["square"]), float(value["drift"])
         self._usual = [float(v) for v in value["usual"]]
         self.samples = int(value["samples"])
+        self._age = int(value.get("age", self.samples))
 
     def believe(self, fixed_s: float, per_row_s: float, rows: float) -> None:
         """Begin from a line that somebody else fitted: a batch of so many rows took what it says."""
@@ -296,3 +354,4 @@ class BatchCost:
         self._begin(rows, rows, max(_LEAST_SECONDS, seconds))
         arrived = self._config.first_arrived * per_row_s
         self._prices = [fixed_s, max(_LEAST_PRICE, per_row_s - arrived), arrived]
+        self._update(rows, rows, seconds, 1.0)

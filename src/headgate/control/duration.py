@@ -189,6 +189,7 @@ class HoldDurationController(Controller):
         self._batches, self._durations = 0, [0.0, 0.0]
         if not self._cost.known:
             return self._unknown()
+        self._cost.restarted()
         self._cost.brace(waiting)
         fits = self._given = self._fits(waiting)
         keep = fits.keep(waiting)
@@ -226,6 +227,8 @@ class HoldDurationController(Controller):
             self._compare(sample, cold)
         if self._futility.add(sample.kept, sample.duration_s, self._base):
             self._give_up(sample)
+        elif self._futility.futile and self._can_hold(sample.arrived):
+            self._futility.try_again()
 
     def _compare(self, sample: LoadSample, cold: bool) -> None:
         """What the budget said for this batch's size, and what was kept of it."""
@@ -245,6 +248,12 @@ class HoldDurationController(Controller):
         self._cost = BatchCost(self._tuning.cost, self._base)
         self._cost.believe(max(0.0, sample.duration_s - per_row * sample.kept), per_row, most)
         self._cutting = False
+
+    def _can_hold(self, arrived: float) -> bool:
+        """Whether a batch of so many rows at the least share would surely be inside the target."""
+        least, cost = self._config.min_keep * arrived, self._cost
+        late = self._margin.aim(cost.noise, cost.doubt(least, arrived), 0.0)
+        return cost.predict(least, arrived) <= late * self._base
 
     @property
     def _relaxed(self) -> float:
@@ -270,8 +279,9 @@ class HoldDurationController(Controller):
     def _fits(self, arrived: float) -> RowBudget:
         """What fits, from what was learned; `arrived` is the size at which the aim is worked out."""
         target, lasting = max(self.target_s, self._relaxed), max(self.lasting_s, self._relaxed)
-        fits = WhatFits(self._cost, self._margin, self._tuning.whole, self._cutting)
-        aim, whole = fits.aim_s(target, arrived), fits.whole(target)
+        late = max(self._durations) > self._tuning.whole.longest * target
+        fits = WhatFits(self._cost, self._margin, self._tuning.whole, self._cutting, late)
+        (aim, kept), whole = fits.cut(target, arrived), fits.whole(target)
         late_s = max(self._durations)  # of two: a plan may be pinned before the last batch is over
         whole = max(whole, fits.whole_while_sustained(lasting, self.arrivals, late_s))
         cost = self._cost
@@ -281,6 +291,8 @@ class HoldDurationController(Controller):
             cost.per_kept_s,
             cost.per_arrived_s,
             whole=whole,
+            # By a price that may be next to nothing any number of rows would fit.
+            most=max(whole, kept),
             min_keep=self._config.min_keep,
         )
 

@@ -21,7 +21,8 @@ class MarginSettings:
     #: The quantile stays within these multiples of the normal distribution's.
     least: float = 0.7
     most: float = 2.0
-    #: However unsure, at least this share of the target is used, and at most that one.
+    #: However large the noise, at least this share of the target is used, and at most that one. What is
+    #: not known of prices has no such bound: it would let through any number of rows that seem cheap.
     lowest_aim: float = 0.5
     highest_aim: float = 0.97
     #: The kept rows' own misses count as those of about so many batches.
@@ -72,9 +73,9 @@ class Margin:
     def aim(self, noise: float, doubt: float, rows_part: float) -> float:
         """The share of the target to aim at; `rows_part` is the kept rows' share of a batch's time."""
         by_rows = self._rows_square * rows_part * rows_part
-        spread = math.sqrt(noise * noise + doubt * doubt + by_rows)
-        s = self._settings
-        return min(s.highest_aim, max(s.lowest_aim, math.exp(-self.quantile * spread)))
+        s, late = self._settings, math.expm1(self.quantile * math.sqrt(noise * noise + by_rows))
+        late = min(1.0 / s.lowest_aim - 1.0, late)
+        return min(s.highest_aim, 1.0 / (1.0 + math.hypot(late, self.quantile * doubt)))
 
     def snapshot(self) -> dict[str, Any]:
         """The state, as JSON."""

@@ -45,9 +45,11 @@ class WhatFits:
     margin: Margin
     rule: WholeRule
     cutting: bool
+    #: Whether one of the last two batches took much longer than the target.
+    late: bool = False
 
-    def aim_s(self, target: float, arrived: float) -> float:
-        """The seconds to aim at for a batch of so many rows that has to be cut.
+    def cut(self, target: float, arrived: float) -> tuple[float, float]:
+        """The seconds to aim at for a batch of so many rows that has to be cut, and the rows it keeps.
 
         The most rows are sought that end inside the target often enough, given the noise and how far
         prices may be off for just so many rows. So where only few rows were ever kept, a batch keeps
@@ -56,9 +58,9 @@ class WhatFits:
         most = max(1.0, self.cost.rows_within(target, arrived))
         kept = _largest(most, lambda rows: self._late_s(rows, max(rows, arrived)) <= target)
         if kept > 0.0:
-            return self.cost.predict(kept, max(kept, arrived))
+            return self.cost.predict(kept, max(kept, arrived)), kept
         # Where nothing can be kept in time, the aim is what the noise alone leaves.
-        return target * self.margin.aim(self.cost.noise, 0.0, 0.0)
+        return target * self.margin.aim(self.cost.noise, 0.0, 0.0), 0.0
 
     def whole(self, target: float) -> float:
         """The largest batch that ends inside the target often enough when it is kept whole."""
@@ -94,10 +96,10 @@ class WhatFits:
 
         Overload has to be proved before batches are cut, because one long batch proves nothing: until
         then the fit's doubt counts for the rows. But sizes that no batch has shown are not trusted once
-        there were some batches, or one had to be cut.
+        there were some batches, or one had to be cut or was late.
         """
         cost, rule = self.cost, self.rule
-        learning = cost.samples <= rule.learning and not self.cutting
+        learning = cost.samples <= rule.learning and not (self.cutting or self.late)
 
         def holds(rows: float) -> bool:
             doubt = cost.doubt(rows, rows)

@@ -13,10 +13,11 @@ __all__ = ["OFFSETS", "BatchSize", "RowsExpected", "Sizing"]
 
 #: The unit of sources whose offsets count rows: before any batch has shown it, one is taken for a row.
 OFFSETS = "offsets"
-#: Of all batches before, so much counts beside the latest: about the last four decide.
+#: Of all batches before, so much counts beside the latest: about the last four that tell decide.
 _MEMORY = 0.7
 #: A batch with so many rows is believed alone where it brought more of them than was usual: too few
-#: expected rows overrun a target, too many shed a little much for a moment.
+#: expected rows overrun a target, too many shed a little much for a moment. One with fewer tells as much
+#: less: a filter that lets nothing through for an hour has not shown what it lets through.
 _TELLING = 100
 #: A source explains the rows of a gate better than another if its ratio scatters by so much less.
 _CLEARLY = 0.5
@@ -68,7 +69,7 @@ class _Known:
     #: Sums that fade.
     rows: float = 0.0
     units: float = 0.0
-    #: Rows for each unit in the last batch, if it had enough to tell.
+    #: Rows for each unit in the last batch that had enough to tell; less, the more was told since.
     latest: float = 0.0
     log_mean: float = 0.0
     log_variance: float = 0.0
@@ -80,8 +81,9 @@ class Sizing:
 
     Offsets are not always rows: markers of transactions and compacted records have none, a filter in
     front of the gate takes some away, and files have bytes. All of that is one ratio, which rises at
-    once and falls slowly. Of several sources, the one whose ratio scatters least is the gate's own, or
-    all together, as behind a union.
+    once, falls slowly, and is forgotten by rows that say otherwise and not by batches without any. Of
+    several sources, the one whose ratio scatters least is the gate's own, or all together, as behind a
+    union.
 
     >>> sizing = Sizing()
     >>> sizing.rows((BatchSize(100, "offsets"),)), sizing.rows((BatchSize(100, "bytes"),))
@@ -98,22 +100,23 @@ class Sizing:
     def add(self, sizes: Sequence[BatchSize], arrived: int) -> None:
         """A batch of these sizes brought so many rows."""
         for index, size in enumerate(_candidates(sizes)):
-            if size.units > 0:
+            if size.units > 0 and arrived > 0:
                 self._learn(index, size, arrived)
 
     def _learn(self, index: int, size: BatchSize, arrived: int) -> None:
         before = self._known.get(index)
         if before is None or before.unit != size.unit:  # or another source under the same checkpoint
             before = _Known(size.unit)
-        ratio = arrived / size.units
-        rows, units = _MEMORY * before.rows + arrived, _MEMORY * before.units + size.units
+        ratio, told = arrived / size.units, min(1.0, arrived / _TELLING)
+        past = _MEMORY**told
+        rows, units = past * before.rows + told * arrived, past * before.units + told * size.units
         step = max(1.0 - _MEMORY, 1.0 / (before.batches + 1))
         off = math.log(max(arrived, 0.5) / size.units) - before.log_mean
         self._known[index] = _Known(
             size.unit,
             rows,
             units,
-            latest=ratio if arrived >= _TELLING else 0.0,
+            latest=ratio if told >= 1.0 else (1.0 - told) * before.latest,
             log_mean=before.log_mean + step * off,
             log_variance=(1.0 - step) * (before.log_variance + step * off * off),
             batches=before.batches + 1,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from headgate import FixedRate
 from headgate.control.tuning import HoldTuning
 from headgate.whatif.microbatch import BatchRun, Cost
 from headgate_lab.bench.hold_sweep import _variants
-from headgate_lab.bench.virtual_jobs import JOBS, Job, best_constant_rows, hold
+from headgate_lab.bench.virtual_jobs import JOBS, Job, WarmUp, best_constant_rows, hold, hold_cold
 
 JOB = Job("plain", Cost(0.25, 75e-6), 1.0)
 
@@ -35,6 +37,19 @@ def test_a_rate_tuned_by_hand_is_measured_as_such() -> None:
     assert held.kept == pytest.approx(0.4, rel=0.02)
     assert held.kept_of_best == pytest.approx(0.8, rel=0.02)
     assert held.hopeless == 0.0
+
+
+def test_the_best_rows_of_a_cold_start_are_those_of_the_batchs_own_prices() -> None:
+    found = hold_cold(
+        JOB, 2, WarmUp(3, 6, 1), noise=0.0, seeds=(0,), batches=60, config=lambda _: FixedRate(0.1)
+    )
+    (run,) = found
+    _, last = run[-1]
+    assert last == pytest.approx(min(10_000, run[-1][0].arrived), rel=0.01), "warm: 10,000 rows fit"
+    early = next(best for b, best in run if b.batch == 3)
+    dear = 1 + 2 * math.exp(-3 / 6)
+    assert early == pytest.approx((1 - dear * 0.25) / (dear * 75e-6), rel=0.01)
+    assert all(b.batch > 0 for b, _ in run), "nobody could have held the batch that starts workers"
 
 
 def test_jobs_are_of_many_kinds() -> None:
