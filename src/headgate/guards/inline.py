@@ -59,8 +59,8 @@ class Expected:
     arrivals_s: Sequence[float]
     #: Which of them are passed and not offered; None: none.
     protected: Sequence[bool] | None = None
-    #: Rows that the task is expected to get behind these.
-    following: float = 0.0
+    #: Whether the task gets rows behind these; nobody knows how many.
+    more: bool = False
     #: Whether another task comes after this one, with rows that wait while it runs.
     streaming: bool = True
 
@@ -74,6 +74,9 @@ class Expected:
 
 class InlineShedder(ABC):
     """Asked when a row's turn comes, and told what it took."""
+
+    #: Whether it makes use of rows whose turn has not come yet.
+    looks_ahead = False
 
     def __init__(self) -> None:
         #: Of each key: its runs, and their seconds.

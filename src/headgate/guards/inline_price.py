@@ -61,6 +61,8 @@ class InlinePrice(InlineShedder):
     and the weights stand for the others.
     """
 
+    looks_ahead = True
+
     def __init__(
         self,
         config: PriceShedding,

@@ -70,6 +70,8 @@ class LookAhead:
         self._absolute = isinstance(target, AbsoluteLatency)
         self._one_mean = isinstance(target, AverageLatency)
         self._work = self._span = 0.0
+        #: Rows of the task before, and of this one so far.
+        self._before = self._rows = 0.0
         self._began: float | None = None
         self._turns: list[float] = []
         self._from = 0.0
@@ -91,9 +93,10 @@ class LookAhead:
             return
         count = len(costs)
         self._compare(work, rows.arrivals_s)
+        self._rows += count
         room = self._room(rows, now_s)
         # Those that follow are like these, and have their share of the room.
-        share = count / (count + rows.following)
+        share = count / (count + self._following(rows))
         if self._drains:
             credit = min(self._rule.overtime, price.credit())
             whole = room + credit * self._tau
@@ -119,6 +122,10 @@ class LookAhead:
         """A row had its turn without being asked for."""
         self.turn += 1
 
+    def _following(self, rows: Expected) -> float:
+        """Rows behind these: about as many as the task before had, and at least as many again."""
+        return max(self._before - self._rows, float(len(rows.keys))) if rows.more else 0.0
+
     def _compare(self, work: float, arrivals_s: Sequence[float]) -> None:
         count = len(arrivals_s)
         keeps = math.exp(-count / self._rule.load_rows)
@@ -136,7 +143,7 @@ class LookAhead:
             self._began = now_s
         arrivals = rows.arrivals_s
         newest, mean = now_s - max(arrivals), now_s - sum(arrivals) / len(arrivals)
-        if rows.following:  # they came later than these, until the task began
+        if rows.more:  # they came later than these, until the task began
             newest = now_s - self._began
             mean = 0.5 * (newest + now_s - min(arrivals))
         of_newest, of_mean = self._tau - max(0.0, newest), 2.0 * (self._tau - max(0.0, mean))
@@ -150,9 +157,9 @@ class LookAhead:
         return max(room, least, 0.0)
 
     def state(self) -> list[float]:
-        """What it knows of the load, for a snapshot."""
-        return [self._work, self._span]
+        """What it knows of the load, and how many rows the task had."""
+        return [self._work, self._span, self._rows]
 
     def restore(self, state: Sequence[float]) -> None:
         """Go on from `state`."""
-        self._work, self._span = state
+        self._work, self._span, self._before = state

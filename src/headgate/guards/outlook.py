@@ -32,8 +32,8 @@ class Outlook:
     >>> Outlook.of(PriceRule("hard"), np.array([1.0, 2.0, 4.0]), room_s=8.0).level_s is None
     True
     >>> some = Outlook.of(PriceRule("hard"), np.array([1.0, 4.0, 2.0]), room_s=3.5)
-    >>> 2.0 <= some.level_s < 4.0, some.turns_s
-    (True, [0.0, 1.0, 1.0])
+    >>> round(some.level_s, 3), some.turns_s
+    (4.0, [0.0, 0.5, 2.5])
     """
 
     #: The price at which the rows fit; None if all of them do.
@@ -55,8 +55,11 @@ class Outlook:
                 high = level
             else:
                 low = level
-        taken = costs_s * _chances(rule, costs_s, low, forced)
-        return cls(low, (np.cumsum(taken) - taken).tolist())
+        # The higher one: many rows may have one cost, and a hard price takes all of them or none. Their
+        # turns are those of the room, so whoever follows them drops the others.
+        taken = costs_s * _chances(rule, costs_s, high, forced)
+        taken *= room_s / float(taken.sum())
+        return cls(high, (np.cumsum(taken) - taken).tolist())
 
 
 def _chances(rule: PriceRule, costs_s: Array, level_s: float, forced: Flags | None) -> Array:

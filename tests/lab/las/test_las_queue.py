@@ -90,6 +90,8 @@ def test_the_price_kernel_decides_as_the_class_does(
     rule = PriceRule(
         shape, gamma=data.draw(st.sampled_from([1.0, 4.0])), ki=data.draw(st.sampled_from([0.01, 0.03])),
         fade=data.draw(st.sampled_from([0.99, 0.9999])), lowest=data.draw(st.sampled_from([0.001, 0.1])),
+        recent=data.draw(st.sampled_from([20.0, 4000.0])),
+        most_credit=data.draw(st.sampled_from([0.0, 8.0])),
     )  # fmt: skip
     config = AckedPrice(
         target, rule, costs, seed=seed, ack_every=data.draw(st.sampled_from([1, 10, 16])), half_life=100,

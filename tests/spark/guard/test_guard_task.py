@@ -77,7 +77,7 @@ class Bench:
 
     def run(self, *batches: pa.RecordBatch, task: TaskId | None = None) -> list[dict[str, Any]]:
         work = guard_task._Work(self.terms, task or TaskId("q", 0, 0, "run"))
-        rows = [row for batch in batches for row in work.batch(batch).to_pylist()]
+        rows = [row for done in work.run(iter(batches)) for row in done.to_pylist()]
         work.finish()
         return rows
 

@@ -45,8 +45,7 @@ class WorkerJob:
     trigger_s: float = 0.25
     #: What passes between the end of a batch and the beginning of the next, as in Spark.
     pause_s: float = 0.0
-    #: Rows of a batch that the worker sees at once; it does not know how many follow, and expects as
-    #: many as the batch before had. 0: it does not look ahead at all.
+    #: Rows of a batch that the worker sees at once; 0: it does not look ahead at all.
     seen_at_once: int = 50_000
 
     @cache  # noqa: B019 -- jobs are few, and as many as the benchmark names
@@ -94,7 +93,7 @@ def run_worker(
     costs, state = policy.costs(), None
     weights: Counter[int] = Counter()
     waits, longest, kept = 0.0, 0.0, 0
-    now, began, row, batch, before = 0.0, 0.0, 0, 0, 0
+    now, began, row, batch = 0.0, 0.0, 0, 0
     while row < len(keys):
         now = max(now + job.pause_s, began + job.trigger_s, arrivals[row])
         stop = bisect_right(arrivals, now)
@@ -106,8 +105,7 @@ def run_worker(
             if job.seen_at_once and index == seen:
                 seen = min(stop, index + job.seen_at_once)
                 counted = [max(at, earliest) for at in arrivals[index:seen]]
-                following = max(0, before - (seen - row)) if seen < stop else 0
-                shedder.expect(Expected(keys[index:seen], counted, following=following), now)
+                shedder.expect(Expected(keys[index:seen], counted, more=seen < stop), now)
             since = max(arrivals[index], earliest)
             weight, _ = shedder.offer(keys[index], since, now)
             if weight:
@@ -119,7 +117,7 @@ def run_worker(
         longest = max(longest, now - began)
         for key, runs, mean in shedder.lessons():
             costs.learn(key, mean, runs)
-        state, before, row, batch = shedder.state(), stop - row, stop, batch + 1
+        state, row, batch = shedder.state(), stop, batch + 1
     truth = Counter(keys)
     error = sum(abs(weights[key] - count) for key, count in truth.items()) / len(keys)
     return WorkerRun(
