@@ -152,9 +152,9 @@ class InlinePrice(InlineShedder):
     def done(self, key: Hashable, seconds: float, now_s: float) -> None:
         """Move the key's mean, and the ratio of real to estimated durations."""
         entry = self._met.get(key) or self._meet(key)
-        self._real = self._real * self._keeps + seconds
-        self._estimated = self._estimated * self._keeps + entry[0]
-        if self._estimated > 0.0:
+        if entry[0] > 0.0:  # where nothing was estimated, nothing was wrong
+            self._real = self._real * self._keeps + seconds
+            self._estimated = self._estimated * self._keeps + entry[0]
             self._scale = self._real / self._estimated
         entry[1] += 1.0
         entry[0] += (seconds - entry[0]) / (entry[1] if entry[1] < self._memory else self._memory)
