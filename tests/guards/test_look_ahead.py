@@ -85,10 +85,14 @@ OVERLOADS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("job", OVERLOADS.values(), ids=OVERLOADS)
-def test_knowing_the_rows_keeps_more_of_them_in_shorter_batches(job: WorkerJob) -> None:
+def test_knowing_the_rows_makes_batches_end_in_time_and_costs_no_rows(job: WorkerJob) -> None:
+    """In bursts it gains a tenth of all rows."""
     runs = [both(job, seed) for seed in (1, 2, 3)]
     blind, ahead = ([pair[i] for pair in runs] for i in (0, 1))
-    assert np.mean([r.kept for r in ahead]) > np.mean([r.kept for r in blind])
+    assert np.mean([r.kept for r in ahead]) > 0.99 * np.mean([r.kept for r in blind])
+    assert np.mean([r.longest for r in ahead]) < 1.05 * np.mean([r.longest for r in blind])
+    if job.in_bursts:
+        assert np.mean([r.kept for r in ahead]) > 1.1 * np.mean([r.kept for r in blind])
     assert max(r.wait for r in ahead) <= 1.01
     assert max(r.longest for r in ahead) < (1.45 if job.piled_up else 1.3)
 

@@ -141,19 +141,20 @@ class LookAhead:
         """Seconds for all rows that are still to come in this task."""
         if self._began is None:
             self._began = now_s
-        arrivals = rows.arrivals_s
-        newest, mean = now_s - max(arrivals), now_s - sum(arrivals) / len(arrivals)
+        arrivals, gone = rows.arrivals_s, now_s - self._began
+        # Ages when the task began; what it has done since then took its part of the room.
+        newest, mean = self._began - max(arrivals), self._began - sum(arrivals) / len(arrivals)
         if rows.more:  # they came later than these, until the task began
-            newest = now_s - self._began
-            mean = 0.5 * (newest + now_s - min(arrivals))
-        of_newest, of_mean = self._tau - max(0.0, newest), 2.0 * (self._tau - max(0.0, mean))
+            newest, mean = 0.0, 0.5 * (self._began - min(arrivals))
+        of_newest = self._tau - max(0.0, newest) - gone
+        of_mean = 2.0 * (self._tau - max(0.0, mean)) - gone
         if self._absolute:
             room = of_newest
         elif self._one_mean and not rows.streaming:
             room = of_mean
         else:
             room = min(of_newest, of_mean)
-        least = self._rule.least_room * self._tau - (now_s - self._began)
+        least = self._rule.least_room * self._tau - gone
         return max(room, least, 0.0)
 
     def state(self) -> list[float]:
