@@ -15,7 +15,7 @@ Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 #: Halvings of the price's logarithm between its bounds, a factor of 1,000: the level is then exact to
-#: a millionth, and one halving of 10,000 rows takes some 50 microseconds.
+#: a millionth.
 _HALVINGS = 22
 
 
@@ -47,22 +47,29 @@ class Outlook:
         work = float(costs_s.sum())
         if work <= room_s:
             return cls(None, (room_s - work + np.cumsum(costs_s) - costs_s).tolist())
+        # Rows of one key cost the same, so that there are far fewer costs than rows.
+        free = costs_s if forced is None else costs_s[~forced]
+        values, counts = np.unique(free, return_counts=True)
+        works, tied = values * counts, work - float(free.sum())
         high = float(costs_s.max())
         low = rule.lowest * high
         for _ in range(_HALVINGS):
             level = (low * high) ** 0.5
-            if float((costs_s * _chances(rule, costs_s, level, forced)).sum()) > room_s:
+            if tied + float((works * _chances(rule, values, level)).sum()) > room_s:
                 high = level
             else:
                 low = level
         # The higher one: many rows may have one cost, and a hard price takes all of them or none. Their
         # turns are those of the room, so whoever follows them drops the others.
-        taken = costs_s * _chances(rule, costs_s, high, forced)
+        chances = _chances(rule, costs_s, high)
+        if forced is not None:
+            chances[forced] = 1.0
+        taken = costs_s * chances
         taken *= room_s / float(taken.sum())
         return cls(high, (np.cumsum(taken) - taken).tolist())
 
 
-def _chances(rule: PriceRule, costs_s: Array, level_s: float, forced: Flags | None) -> Array:
+def _chances(rule: PriceRule, costs_s: Array, level_s: float) -> Array:
     """`PriceRule.chance` of many costs."""
     found = np.ones(len(costs_s))
     dear = costs_s > level_s
@@ -72,6 +79,4 @@ def _chances(rule: PriceRule, costs_s: Array, level_s: float, forced: Flags | No
         found[dear] = (level_s / costs_s[dear]) ** rule.gamma
     else:
         found[dear] = np.minimum(1.0, np.sqrt(rule.spread / (costs_s[dear] / level_s - 1.0)))
-    if forced is not None:
-        found[forced] = 1.0
     return found
