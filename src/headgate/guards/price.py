@@ -40,9 +40,9 @@ class PriceRule:
     #: How far the price follows the queue at once: an empty queue raises it by a third, and a wait of
     #: two targets lowers it by a quarter.
     kp: float = 0.3
-    #: How far it follows with every tuple: fifty tuples at an empty queue multiply it by e. In batches
-    #: of some dozen rows half of it keeps a tenth fewer rows and counts worse; bursts of real job events
-    #: lost a tenth with 0.03; and in front of a queue of two or three tuples 0.01 drops 1 % less.
+    #: How far it follows with every tuple: fifty tuples at an empty queue multiply it by e. With a look
+    #: ahead it only corrects, and a quarter of it keeps as many rows; before a queue of two or three
+    #: tuples 0.01 drops 1 % less.
     ki: float = 0.02
     #: What is left, a tuple later, of the dearest cost seen, so that a price can come down from it.
     fade: float = 0.9999
