@@ -49,9 +49,9 @@ class PriceRule:
     #: The share of the dearest cost that a price never falls below: from there it must find its way
     #: back.
     lowest: float = 1e-3
-    #: Rows over whose waits a price takes a mean. Half of it drops twice as much where nothing need be
-    #: dropped, twice of it lets rows wait longer when an overload begins.
-    recent: float = 4000.0
+    #: Rows over whose waits a price takes a mean. Half of it drops half as much again where nothing need
+    #: be dropped; with twice of it rows wait two targets instead of 1.6 when every cost doubles.
+    recent: float = 2000.0
     #: The share of the target below which that mean is a credit. In overload a price holds 0.95 of the
     #: target and more, so nothing changes there.
     spare: float = 0.95
