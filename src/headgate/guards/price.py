@@ -49,7 +49,7 @@ class PriceRule:
     #: The share of the dearest cost that a price never falls below: from there it must find its way
     #: back.
     lowest: float = 1e-3
-    #: Rows over whose waits a price takes a mean. Half of it drops half as much again where nothing need
+    #: Rows over whose waits a price takes a mean. With fewer it drops more where nothing need
     #: be dropped; with twice of it rows wait two targets instead of 1.6 when every cost doubles.
     recent: float = 2000.0
     #: The share of the target below which that mean is a credit. In overload a price holds 0.95 of the

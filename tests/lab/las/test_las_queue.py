@@ -257,7 +257,7 @@ def test_phase_f_is_over_after_one_window() -> None:
         ours.append(run(stream, AckedPrice(target, seed=seed)).windows(4000)[0][25:30])
         las.append(run(stream, LasSettings(target, seed=seed), warm=False).windows(4000)[0][25:30])
     assert np.max(np.array(ours)[:, 1:]) <= 0.064 * 1.05
-    # Of a target of 0.064, at first; a price without credit for short waits has 0.07 there.
+    # Of a target of 0.064, at first; without a credit for short waits it is 0.066.
     assert np.mean(ours, axis=0)[0] < 0.12
     assert np.nanmean(las, axis=0)[1] > 5.0
 
