@@ -30,6 +30,8 @@ _JOBS = {
     "bursts": WorkerJob(_law(1.0, -0.3), in_bursts=0.4),
     "cheap rows": WorkerJob(StreamLaw(1.0, 0.5, 20_000, 512, 64, 0.00002, 0.001), target_s=1.0),
     "an hour piled up": WorkerJob(_law(1.0, 0.25), piled_up=5000),
+    "pauses between batches": WorkerJob(_law(1.0, 0.25), pause_s=0.2),
+    "10 % to spare": WorkerJob(_law(1.0, -0.1), target_s=2.0, pause_s=0.15),
 }
 _QUICK = ("Zipf, 25 % too much", "bursts")
 _NUMBERS = (
@@ -38,6 +40,10 @@ _NUMBERS = (
     Number("price.rule.ki", "logarithm of the price, a row"),
     Number("price.rule.fade", "weight, a row", "window"),
     Number("price.rule.lowest", "share of the dearest cost"),
+    Number("price.ahead.known", "executions"),
+    Number("price.ahead.least_room", "share of the target"),
+    Number("price.ahead.load_rows", "rows"),
+    Number("price.ahead.overtime", "targets"),
     Number("price.memory", "rows of a key"),
     Number("price.calibration_rows", "rows"),
     Number("price.late_sample", "chance"),
@@ -75,7 +81,7 @@ def run(
             return {
                 "kept": found.kept,
                 "wait": found.wait,
-                "certainty": 1.0 / found.error,
+                "certainty": 1.0 / max(0.001, found.error),
                 "longest": found.longest,
             }
 

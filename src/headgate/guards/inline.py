@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import heapq
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headgate.sketches.keys import stable_key
@@ -27,6 +28,7 @@ __all__ = [
     "MOST_LESSONS",
     "PRICED",
     "Answer",
+    "Expected",
     "InlineShedder",
     "KeepAll",
     "Lesson",
@@ -48,8 +50,33 @@ MOST_KEYS = 100_000
 MOST_LESSONS = 8192
 
 
+@dataclass(frozen=True)
+class Expected:
+    """Rows that a task has at hand before their turn comes, in their order."""
+
+    keys: Sequence[Hashable]
+    #: From when each one's wait counts.
+    arrivals_s: Sequence[float]
+    #: Which of them are passed and not offered; None: none.
+    protected: Sequence[bool] | None = None
+    #: Whether the task gets rows behind these; nobody knows how many.
+    more: bool = False
+    #: Whether another task comes after this one, with rows that wait while it runs.
+    streaming: bool = True
+
+    def after(self, done: int) -> Expected:
+        """Those that are left when so many of them had their turn."""
+        protected = None if self.protected is None else self.protected[done:]
+        return replace(
+            self, keys=self.keys[done:], arrivals_s=self.arrivals_s[done:], protected=protected
+        )
+
+
 class InlineShedder(ABC):
     """Asked when a row's turn comes, and told what it took."""
+
+    #: Whether it makes use of rows whose turn has not come yet.
+    looks_ahead = False
 
     def __init__(self) -> None:
         #: Of each key: its runs, and their seconds.
@@ -58,6 +85,10 @@ class InlineShedder(ABC):
     @abstractmethod
     def offer(self, key: Hashable, arrived_s: float, now_s: float) -> Answer:
         """Whether to execute the row, now that its turn has come."""
+
+    def expect(self, rows: Expected, now_s: float) -> None:
+        """Rows that will be offered or passed next, in this order; not everybody looks ahead."""
+        return
 
     def passed(self, arrived_s: float, now_s: float) -> None:
         """A row is executed that was not offered, because it must not be dropped."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from headgate.errors import BadArgument
+from headgate.guards.look_ahead import AHEAD, AheadRule
 from headgate.guards.price import BALANCED, PriceRule
 from headgate.guards.targets import PAPER_TARGET, LatencyTarget
 from headgate.sketches.aged_sketch import AgedSketch
@@ -46,9 +47,7 @@ class PriceShedding:
     streams .005 saves 41.0 % and 38.3 % (least of ten groups of 40: 40.2 % and 37.7 %). Limits: with
     few rows a key (uniform keys, 50 %) the counts are worse than Full Knowledge's (.386 against
     .277), and a larger spread is better there. A sketch of 2,718 columns comes within 3 points of
-    the table; one of 272 saves only 3 % under uniform keys. A price aims at tau for every moment,
-    not for the mean of all time: over-provisioned by 10 % it drops 0.8 % (Full Knowledge: 0.02 %)
-    and waits 2.9 ms instead of 4.4.
+    the table; one of 272 saves only 3 % under uniform keys.
     """
 
     target: LatencyTarget = PAPER_TARGET
@@ -70,6 +69,8 @@ class PriceShedding:
     late_sample: float = 0.01
     #: The share of the target that a task spends on such rows before it takes fewer of them.
     late_room: float = 0.5
+    #: How a task makes use of the rows that it has at hand.
+    ahead: AheadRule = AHEAD
 
     #: What `costs` may be.
     COSTS: ClassVar[tuple[str, ...]] = ("table", "sketch")

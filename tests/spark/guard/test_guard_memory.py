@@ -12,6 +12,9 @@ from headgate.guards.price_shedding import PriceShedding
 from headgate.guards.targets import average
 from headgate.spark.guard.memory import GuardMemory
 from headgate.store.folder import read_json, write_json
+from headgate.store.gate_call import GateCall
+from headgate.store.lease import Holder
+from headgate.store.plans import PlanStore
 from headgate.store.upkeep import remove_query
 
 
@@ -29,6 +32,52 @@ def test_queries_that_are_gone_are_forgotten_in_the_merged_costs(control: Path) 
     assert memory.merge("q3", 1) == 1
     assert read_json(costs)["through"] == {"q3": 1}
     assert [p.name for p in (control / "gates" / "g" / "lessons").iterdir()] == ["q3"]
+
+
+def memory_of(control: Path, call: int, owner: str = "me") -> GuardMemory:
+    return GuardMemory(control, "g", InlinePolicy("balanced", average("1 second")), call, owner)
+
+
+def learn(control: Path, query: str, call: int, batch: int, seconds: float) -> None:
+    """One batch of a query behind the guard of this call."""
+    memory = memory_of(control, call)
+    memory.mark_begun(query, batch, Holder("me", run="r"), GateCall(call))
+    memory.leave_lesson(query, batch, 0, [(7, 8, seconds)])
+    memory.merge(query, batch, call)
+
+
+def test_namesakes_that_run_at_once_learn_each_for_itself(control: Path) -> None:
+    for batch in range(3):
+        learn(control, "qa", 1, batch, 0.5)
+        learn(control, "qb", 2, batch, 0.001)
+    assert memory_of(control, 1).costs("qa", 3).duration(7) == pytest.approx(0.5)
+    assert memory_of(control, 2).costs("qb", 3).duration(7) == pytest.approx(0.001)
+    # In another process, with other numbers, each query goes on from its own.
+    assert memory_of(control, 1, "later").costs("qa", 3).duration(7) == pytest.approx(0.5)
+    assert memory_of(control, 1, "later").costs("qb", 3).duration(7) == pytest.approx(0.001)
+
+
+def test_one_call_in_two_queries_learns_together(control: Path) -> None:
+    learn(control, "qa", 1, 0, 0.5)
+    learn(control, "qb", 1, 0, 0.5)
+    assert memory_of(control, 1).costs("qb", 1).frequency(7) == 16.0
+
+
+@pytest.mark.parametrize("owner", ["me", "later"])
+def test_a_redeployed_guard_goes_on_from_what_was_learned(control: Path, owner: str) -> None:
+    learn(control, "qa", 1, 0, 0.5)
+    PlanStore(control, "g", "qa").lease.release(Holder("me", run="r"))
+    assert memory_of(control, 2, owner).costs("qa", 1).duration(7) == pytest.approx(0.5)
+    assert memory_of(control, 2, owner).costs("another checkpoint", 0).duration(7) == pytest.approx(0.5)
+
+
+def test_a_job_that_merges_what_is_left_takes_nothing_from_a_running_query(control: Path) -> None:
+    learn(control, "qa", 1, 0, 0.5)
+    memory_of(control, 1).leave_lesson("qa", 1, 0, [(7, 8, 0.5)])
+    memory_of(control, 0).leave_lesson("batch-x", 0, 0, [(8, 8, 0.25)])
+    assert memory_of(control, 0).merge_what_is_left() == 1
+    learn(control, "qb", 2, 0, 0.001)
+    assert memory_of(control, 1).costs("qa", 2).duration(7) == pytest.approx(0.5)
 
 
 AVERAGE = "AverageLatency(tau_s=1.0, form='long', counted_before=1, memory=10000)"

@@ -77,7 +77,7 @@ class Bench:
 
     def run(self, *batches: pa.RecordBatch, task: TaskId | None = None) -> list[dict[str, Any]]:
         work = guard_task._Work(self.terms, task or TaskId("q", 0, 0, "run"))
-        rows = [row for batch in batches for row in work.batch(batch).to_pylist()]
+        rows = [row for done in work.run(iter(batches)) for row in done.to_pylist()]
         work.finish()
         return rows
 
@@ -165,6 +165,21 @@ def test_a_cold_start_with_a_huge_backlog_ends_near_the_target() -> None:
     assert kept(rows)[0]["_queue_ms"] > 3e6, "what is shown is the real wait"
     assert bench.clock() - began < 3.0
     assert counts(rows)["kept"] > 1000
+
+
+@pytest.mark.parametrize("ahead_rows", [1, 700, 50_000])
+def test_every_row_is_accounted_for_however_many_are_taken_in_at_once(ahead_rows: int) -> None:
+    bench = Bench(COSTS, ahead_rows=ahead_rows)
+    warm(bench)
+    batches = [
+        bench.batch(["dear" if i % 10 == 0 else "cheap" for i in range(500)], 0.0005) for _ in range(6)
+    ]
+    began = bench.clock()
+    rows = bench.run(*batches, task=TaskId("q", 12, 0, "run"))
+    found = counts(rows)
+    assert sum(found.values()) == 3000
+    assert found["kept"] > 1000
+    assert bench.clock() - began < 1.5
 
 
 def test_protected_rows_are_never_dropped() -> None:

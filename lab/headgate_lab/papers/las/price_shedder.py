@@ -9,13 +9,14 @@ from __future__ import annotations
 import base64
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 from headgate.errors import BadArgument, SnapshotError
 from headgate.guards.backlog import Backlog
 from headgate.guards.price import Price, PriceRule
 from headgate.guards.price_shedding import PriceShedding
+from headgate.guards.targets import AbsoluteLatency
 from headgate.guards.utility import Utility, may_always_drop
 from headgate.guards.verdict import Shedder, Verdict
 from headgate.sketches.aged_sketch import AgedSketch
@@ -56,6 +57,13 @@ class AckedPrice(PriceShedding):
         super().__post_init__()
         self.operator()
 
+    @property
+    def price_rule(self) -> PriceRule:
+        """The rule; a target on every single wait gives no credit for short ones."""
+        if isinstance(self.target, AbsoluteLatency):
+            return replace(self.rule, most_credit=0.0)
+        return self.rule
+
     def operator(self) -> AckingOperator:
         """The operator's side, which acknowledges what it executed."""
         return AckingOperator(self.ack_every)
@@ -88,7 +96,7 @@ class PriceShedder(Shedder):
     ) -> None:  # fmt: skip
         self._config, self._utility = config, utility
         self._check, self._backlog = config.target.build(), Backlog()
-        self._price = Price(config.rule, config.target.tau_s)
+        self._price = Price(config.price_rule, config.target.tau_s)
         self._costs: _Costs = config.build_costs()
         self._known = config.costs == "known"
         self._seen = self._executed = 0

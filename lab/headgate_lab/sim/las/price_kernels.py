@@ -36,6 +36,10 @@ class PriceNumbers(NamedTuple):
     ki: float
     fade: float
     lowest: float
+    recent: float
+    spare: float
+    credit: float
+    most_credit: float
     costs: int
     every: int
     half_life: int
@@ -122,6 +126,7 @@ def run_price(
     tags = np.full(shape, -1, np.int64)
     first, second, overall = np.zeros(shape), np.zeros(shape), np.zeros(2)
     total = free = theta = dearest = real = estimated = 0.0
+    mean_wait = seen = 0.0
     scale = 1.0
     n_sent = n_acked = learnt = guarded = 0
     for i in range(count):
@@ -177,7 +182,11 @@ def run_price(
         if target.tau <= 0.0:
             x = 1.0 if wait <= 0.0 else -2.0
         else:
-            x = min(1.0, max(-2.0, (target.tau - wait) / target.tau))
+            spare = max(0.0, numbers.credit * (numbers.spare - mean_wait / target.tau))
+            aim = target.tau * (1.0 + min(numbers.most_credit, spare))
+            x = min(1.0, max(-2.0, (aim - wait) / target.tau))
+        seen = min(seen + 1.0, numbers.recent)
+        mean_wait += (wait - mean_wait) / seen
         level = theta * math.exp(numbers.kp * x)
         theta = min(dearest, max(numbers.lowest * dearest, theta * math.exp(numbers.ki * x)))
         chance = _chance(numbers, cost, level)

@@ -166,7 +166,7 @@ def _run_las(stream: LasStream, settings: LasSettings, warm: bool, delay_s: floa
 
 
 def _run_price(stream: LasStream, config: AckedPrice, delay_s: float) -> LasRun:
-    kernels, rule = compiled("las.price_kernels"), config.rule
+    kernels, rule = compiled("las.price_kernels"), config.price_rule
     memory = 1
     if config.costs == "sketch":
         size = (config.shape.rows, config.shape.columns)
@@ -179,8 +179,9 @@ def _run_price(stream: LasStream, config: AckedPrice, delay_s: float) -> LasRun:
     numbers = kernels.PriceNumbers(
         {"hard": kernels.HARD, "soft": kernels.SOFT, "balanced": kernels.BALANCED}[rule.shape],
         float(rule.gamma), float(rule.spread), float(rule.kp), float(rule.ki), float(rule.fade),
-        float(rule.lowest), kind, config.ack_every, config.half_life, memory, float(config.ack_memory),
-        delay_s,
+        float(rule.lowest), float(rule.recent), float(rule.spare), float(rule.credit),
+        float(rule.most_credit), kind, config.ack_every, config.half_life, memory,
+        float(config.ack_memory), delay_s,
     )  # fmt: skip
     keep, latency, expected, chances, guarded = kernels.run_price(
         stream.items, stream.durations_s, stream.arrivals_s, uniforms(config.seed, len(stream)),

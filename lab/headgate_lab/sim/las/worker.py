@@ -16,6 +16,7 @@ from functools import cache
 import numpy as np
 
 from headgate.core.cold_start import COLD_BATCHES
+from headgate.guards.inline import Expected
 from headgate.guards.inline_policy import InlinePolicy
 from headgate.guards.price_shedding import PriceShedding
 from headgate.guards.targets import average
@@ -42,6 +43,10 @@ class WorkerJob:
     piled_up: int = 0
     target_s: float = 1.0
     trigger_s: float = 0.25
+    #: What passes between the end of a batch and the beginning of the next, as in Spark.
+    pause_s: float = 0.0
+    #: Rows of a batch that the worker sees at once; 0: it does not look ahead at all.
+    seen_at_once: int = 50_000
 
     @cache  # noqa: B019 -- jobs are few, and as many as the benchmark names
     def rows(self, seed: int) -> tuple[list[int], list[float], list[float]]:
@@ -90,12 +95,17 @@ def run_worker(
     waits, longest, kept = 0.0, 0.0, 0
     now, began, row, batch = 0.0, 0.0, 0, 0
     while row < len(keys):
-        now = max(now, began + job.trigger_s, arrivals[row])
+        now = max(now + job.pause_s, began + job.trigger_s, arrivals[row])
         stop = bisect_right(arrivals, now)
         shedder = policy.build(costs, costs.mean, mix64(seed + mix64(batch)), state)
         began = now
         earliest = began - cold_wait * job.target_s if batch < COLD_BATCHES else -math.inf
+        seen = row
         for index in range(row, stop):
+            if job.seen_at_once and index == seen:
+                seen = min(stop, index + job.seen_at_once)
+                counted = [max(at, earliest) for at in arrivals[index:seen]]
+                shedder.expect(Expected(keys[index:seen], counted, more=seen < stop), now)
             since = max(arrivals[index], earliest)
             weight, _ = shedder.offer(keys[index], since, now)
             if weight:

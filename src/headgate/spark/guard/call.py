@@ -276,5 +276,6 @@ class _Guard:
     def prepare(self, spark: SparkSession, frame: DataFrame) -> int:
         """Take up what was learned before, and have the loop keep the books; the number of its spec."""
         assert self.control is not None
-        GuardMemory(self.control, self.name, self.policy).merge()
+        memory = GuardMemory(self.control, self.name, self.policy, owner=this_process().owner)
+        memory.merge_what_is_left()
         return ControlLoop.of(spark).register(self.spec()).number if frame.isStreaming else 0

@@ -39,7 +39,8 @@ class Caller:
         #: Rows that the function failed on, as lines of JSON.
         self.letters: list[str] = []
 
-    def _now(self) -> float:
+    def now(self) -> float:
+        """The time of day, by the stopwatch."""
         return self._terms.stopwatch() + self._offset
 
     def call(self, given: Given, out: Out) -> None:
@@ -114,7 +115,7 @@ class Caller:
         keys, counted, protected = given.keys, given.counted, given.protected
         chosen: list[tuple[int, float]] = []
         ahead = 0.0
-        now = self._now()
+        now = self.now()
         for index in range(given.batch.num_rows):
             weight, reason = 1.0, ""
             if protected is None or not protected[index]:
@@ -129,7 +130,7 @@ class Caller:
                 ahead += self._shedder.cost(keys[index])
             if len(chosen) >= self._terms.chunk:
                 self._run_chunk(given, chosen, out)
-                chosen, ahead, now = [], 0.0, self._now()
+                chosen, ahead, now = [], 0.0, self.now()
         if chosen:
             self._run_chunk(given, chosen, out)
 
@@ -147,12 +148,12 @@ class Caller:
                 return
             took = self._terms.stopwatch() - start
             index, weight = chosen[0]
-            self._shedder.done(keys[index], took, self._now())
+            self._shedder.done(keys[index], took, self.now())
             waited = start + self._offset - arrivals[index]
             self.failed(out, index, keys[index], rows.to_pylist()[0], error, (waited, took, weight))
             return
         took = self._terms.stopwatch() - start
-        now = self._now()
+        now = self.now()
         for (index, weight), cost, result in zip(
             chosen, self._attributed([keys[i] for i in indices], took), results, strict=True
         ):

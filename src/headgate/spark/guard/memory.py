@@ -5,10 +5,15 @@ the merged costs and the lessons that are not merged yet, and leaves its own les
 merges lessons into the costs as batches end. Whatever is missing or damaged is learned again: memory
 makes a guard better, and is never needed for it to be right.
 
+A query that is started again, or deployed anew under another checkpoint, goes on from the costs of its
+name. While one runs, these are its own: another guard of the name that runs beside it in one driver,
+with another function or other settings, has a file of its own.
+
 ::
 
     <control>/gates/<guard>/
-      costs.json                               merged costs, up to which batch of which query
+      costs.json                               merged costs, up to which batch of which query; whose
+      queries/<query>/costs.json                those of a namesake that ran beside it
       lessons/<query>/<batch>-<partition>.json  what one task learned
       queries/<query>/queues/<partition>.json   a queue's own state: its average, its price
       queries/<query>/warm.json                 the run whose first batches are over
@@ -48,8 +53,11 @@ _MOST_LESSONS = 64
 class GuardMemory:
     """The memory of one guard."""
 
-    def __init__(self, control: Path, guard: str, policy: InlinePolicy) -> None:
-        self._control, self._guard = control, guard
+    def __init__(
+        self, control: Path, guard: str, policy: InlinePolicy, number: int = 0, owner: str = ""
+    ) -> None:
+        #: `number` is that of the `guard` call in its driver process, which is `owner`; 0: of no one.
+        self._control, self._guard, self._number, self._owner = control, guard, number, owner
         self._folder = control / "gates" / guard
         self._policy = policy
 
@@ -57,7 +65,7 @@ class GuardMemory:
 
     def costs(self, query: str, batch: int) -> CostTable | AgedSketch:
         """All that is known of costs before this batch."""
-        costs, through = self._merged()
+        costs, through = self._merged(self._costs_path(query, self._number))
         for number, path in self._lessons(query):
             if through.get(query, -1) < number < batch:
                 self._learn(costs, path)
@@ -107,23 +115,27 @@ class GuardMemory:
 
     # The driver.
 
-    def merge(self, query: str | None = None, through: int | None = None) -> int:
-        """Merge lessons, of one query up to a batch or all there are; how many there were."""
-        costs, merged = self._merged()
-        done: list[Path] = []
-        for one in self._queries() if query is None else [query]:
-            lessons = [(n, p) for n, p in self._lessons(one) if through is None or n <= through]
+    def merge(self, query: str, through: int | None = None, call: int = 0) -> int:
+        """Merge the lessons of a query, up to a batch or all there are; how many there were.
+
+        `call` is the number of the `guard` call that is in the query.
+        """
+        lessons = [(n, p) for n, p in self._lessons(query) if through is None or n <= through]
+        if lessons:
+            target = self._costs_path(query, call)
+            costs, merged = self._merged(target)
             for number, path in lessons:
-                if number > merged.get(one, -1):
+                if number > merged.get(query, -1):
                     self._learn(costs, path)
-            if lessons:
-                merged[one] = max(merged.get(one, -1), lessons[-1][0])
-                done += [path for _, path in lessons]
-        if done:
-            self._write(costs, merged)
-            for path in done:
+            merged[query] = max(merged.get(query, -1), lessons[-1][0])
+            self._write(target, costs, merged, query, call)
+            for _, path in lessons:
                 path.unlink(missing_ok=True)
-        return len(done)
+        return len(lessons)
+
+    def merge_what_is_left(self) -> int:
+        """Merge the lessons of jobs and of queries that have ended; how many there were."""
+        return sum(self.merge(query) for query in self._queries() if not self._running(query))
 
     def note_warm(self, query: str, run: str) -> None:
         """The first batches of this run are over."""
@@ -163,9 +175,31 @@ class GuardMemory:
             for key, runs, mean in value["lessons"]:
                 costs.learn(int(key), float(mean), int(runs))
 
-    def _merged(self) -> tuple[CostTable | AgedSketch, dict[str, int]]:
+    def _costs_path(self, query: str, call: int) -> Path:
+        """The costs of the guard of this call in a query: those of the name, or its own.
+
+        Its own only where another call of the same driver has those of the name, in a query that runs.
+        Numbers say nothing of another process: guards of one name in two drivers learn together.
+        """
+        shared, own = self._folder / "costs.json", self._folder / "queries" / query / "costs.json"
+        if own.exists():
+            return own
+        value = self._read(shared) or {}
+        theirs = value.get("call", 0)
+        another = call and theirs and theirs != call and value.get("owner") == self._owner
+        other = value.get("query")
+        if another and isinstance(other, str) and other != query and self._running(other):
+            return own
+        return shared
+
+    def _running(self, query: str) -> bool:
+        """Whether a query of this driver is at work."""
+        holder = PlanStore(self._control, self._guard, query).lease.holder()
+        return holder is not None and holder.owner == self._owner and not holder.released
+
+    def _merged(self, path: Path) -> tuple[CostTable | AgedSketch, dict[str, int]]:
         costs = self._policy.costs()
-        value = self._read(self._folder / "costs.json") or {}
+        value = self._read(path) or {}
         if value.get("v") != _VERSION:
             return costs, {}
         try:
@@ -181,11 +215,17 @@ class GuardMemory:
             return self._policy.costs(), {}
         return costs, through
 
-    def _write(self, costs: CostTable | AgedSketch, through: dict[str, int]) -> None:
+    def _write(
+        self, path: Path, costs: CostTable | AgedSketch, through: dict[str, int], query: str, call: int
+    ) -> None:
         value = {
             "v": _VERSION,
             "costs": base64.b64encode(costs.to_bytes()).decode(),
             "learnt": costs.learnt if isinstance(costs, AgedSketch) else 0,
             "through": {q: b for q, b in through.items() if self._knows(q)},
         }
-        write_json(self._folder / "costs.json", value)
+        before = self._read(path) or {}
+        whose = {"query": query, "call": call, "owner": self._owner}
+        if not call:  # a job's, or those of a query that has ended: they stay whose they are
+            whose = {name: before[name] for name in whose if name in before}
+        write_json(path, {**value, **whose})

@@ -16,6 +16,8 @@ from headgate.run.spec import Spec
 from headgate.settings import RETENTION_S
 from headgate.spark.guard.memory import GuardMemory
 from headgate.spark.guard.meter import GuardReport
+from headgate.spark.loop.numbered_metrics import read_metric
+from headgate.store.lease import this_process
 from headgate.store.ledger.record import Findings, Record
 
 __all__ = ["GuardRun", "GuardSpec"]
@@ -46,7 +48,7 @@ class GuardRun(BookedRun[GuardSpec, GuardReport]):
 
     def __init__(self, spec: GuardSpec, query: str) -> None:
         super().__init__(spec, query)
-        self._memory = GuardMemory(spec.control, spec.name, spec.policy)
+        self._memory = GuardMemory(spec.control, spec.name, spec.policy, owner=this_process().owner)
         self._waits: deque[float] = deque(maxlen=_JUDGED)
         self._batches = 0
         self._said_unreachable = False
@@ -64,7 +66,8 @@ class GuardRun(BookedRun[GuardSpec, GuardReport]):
     def remember(self, report: GuardReport) -> None:
         """Merge what the workers learned in the batch."""
         batch, arrived = report.sample.batch_id, report.sample.arrived
-        self._memory.merge(self.query, batch)
+        metric = read_metric(report.metric)
+        self._memory.merge(self.query, batch, 0 if metric is None else metric.call.number)
         if arrived > 0:
             self._batches += 1
             if self._batches == COLD_BATCHES:

@@ -1,5 +1,8 @@
 """The guard in a Python worker: rows in, one at a time or in chunks; results and counts out.
 
+A task takes in its rows, as many as fit into some memory, before it decides about the first one: what
+they will cost together sets the price.
+
 Everything here runs inside a Spark task. The clock of a row's wait and the clock of its cost are one:
 the performance counter, set to the wall clock once a task, so that a wall clock that jumps does not bend
 costs.
@@ -7,6 +10,7 @@ costs.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headgate.guards.inline import Expected
 from headgate.sketches.keys import stable_key
 from headgate.spark.guard.calling import Caller, Given
 from headgate.spark.guard.learned import Learned
@@ -31,13 +36,13 @@ class GuardTask:
     terms: GuardTerms
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Guard the rows of one partition, batch of Arrow after batch of Arrow."""
-        work: _Work | None = None
-        for batch in batches:
-            if batch.num_rows:
-                work = work or _Work(self.terms, TaskId.here(self.terms.call))
-                yield work.batch(batch.rename_columns(list(self.terms.columns)))
-        if work is not None:
+        """Guard the rows of one partition."""
+        names = list(self.terms.columns)
+        filled = (batch.rename_columns(names) for batch in batches if batch.num_rows)
+        first = next(filled, None)
+        if first is not None:
+            work = _Work(self.terms, TaskId.here(self.terms.call))
+            yield from work.run(itertools.chain([first], filled))
             work.finish()
 
 
@@ -51,13 +56,54 @@ class _Work:
         offset = self._began - terms.stopwatch()
         self._caller = Caller(terms, task, self._learned.shedder, offset)
 
-    def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """What becomes of one Arrow batch."""
-        terms, out = self._terms, Out()
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What becomes of the rows, Arrow batch by Arrow batch."""
+        shedder = self._learned.shedder
+        if not shedder.looks_ahead:
+            for batch in batches:
+                yield self._done(self._given(batch))
+            return
+        for at_hand, more in self._gathered(batches):
+            givens = [self._given(batch) for batch in at_hand]
+            shedder.expect(self._expected(givens, more), self._caller.now())
+            for given in givens:
+                yield self._done(given)
+
+    def _gathered(
+        self, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[tuple[list[pa.RecordBatch], bool]]:
+        """Batches that fit into memory together, and whether there are more."""
+        terms, following = self._terms, next(batches, None)
+        while following is not None:
+            at_hand, rows, size = [following], following.num_rows, following.nbytes
+            following = next(batches, None)
+            while following is not None:
+                rows, size = rows + following.num_rows, size + following.nbytes
+                if rows > terms.ahead_rows or size > terms.ahead_bytes:
+                    break
+                at_hand.append(following)
+                following = next(batches, None)
+            yield at_hand, following is not None
+
+    def _expected(self, givens: list[Given], more: bool) -> Expected:
+        keys = list(itertools.chain.from_iterable(given.keys for given in givens))
+        counted = list(itertools.chain.from_iterable(given.counted for given in givens))
+        protected: list[bool] | None = None
+        if self._terms.protected is not None:
+            protected = list(itertools.chain.from_iterable(given.protected or () for given in givens))
+        return Expected(keys, counted, protected, more, self._terms.streaming)
+
+    def _given(self, batch: pa.RecordBatch) -> Given:
+        terms = self._terms
         keys = _keys([batch.column(name) for name in terms.keys])
         arrivals = self._arrivals(batch)
         protected = None if terms.protected is None else batch.column(terms.protected).to_pylist()
-        self._caller.call(Given(batch, keys, arrivals, self._counted(arrivals), protected), out)
+        return Given(batch, keys, arrivals, self._counted(arrivals), protected)
+
+    def _done(self, given: Given) -> pa.RecordBatch:
+        """What becomes of one Arrow batch."""
+        terms, batch, out = self._terms, given.batch, Out()
+        self._caller.call(given, out)
         brought = None
         if terms.weights is not None:
             brought = batch.column(terms.weights).to_numpy(zero_copy_only=False)

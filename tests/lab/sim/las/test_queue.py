@@ -90,6 +90,8 @@ def test_the_price_kernel_decides_as_the_class_does(
     rule = PriceRule(
         shape, gamma=data.draw(st.sampled_from([1.0, 4.0])), ki=data.draw(st.sampled_from([0.01, 0.03])),
         fade=data.draw(st.sampled_from([0.99, 0.9999])), lowest=data.draw(st.sampled_from([0.001, 0.1])),
+        recent=data.draw(st.sampled_from([20.0, 4000.0])),
+        most_credit=data.draw(st.sampled_from([0.0, 8.0])),
     )  # fmt: skip
     config = AckedPrice(
         target, rule, costs, seed=seed, ack_every=data.draw(st.sampled_from([1, 10, 16])), half_life=100,
@@ -255,7 +257,8 @@ def test_phase_f_is_over_after_one_window() -> None:
         ours.append(run(stream, AckedPrice(target, seed=seed)).windows(4000)[0][25:30])
         las.append(run(stream, LasSettings(target, seed=seed), warm=False).windows(4000)[0][25:30])
     assert np.max(np.array(ours)[:, 1:]) <= 0.064 * 1.05
-    assert np.mean(ours, axis=0)[0] < 0.1
+    # Of a target of 0.064, at first; without a credit for short waits it is 0.066.
+    assert np.mean(ours, axis=0)[0] < 0.12
     assert np.nanmean(las, axis=0)[1] > 5.0
 
 
