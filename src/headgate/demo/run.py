@@ -92,11 +92,11 @@ class Demo:
         for attempt in range(_ATTEMPTS):
             rate = self.rows_per_second or max(1, round(self.load * capacity))
             runner = Runner(self.workload, rate, target_s, self.seconds, progress)
-            rows = counted(self.workload.arrivals(spark, rate))
+            rows = self.workload.arrivals(spark, rate)
             again = ", again (it kept up: the machine was busier when measured)" if attempt else ""
             progress.stage(f"without a gate: {rate:,} rows/s{again}", self.seconds, target_s)
             leave = self._must_overload and attempt < _ATTEMPTS - 1
-            ungated = runner.run(rows, scratch / f"ungated-{attempt}", leave)
+            ungated = runner.run(counted(rows), scratch / f"ungated-{attempt}", leave)
             if not (leave and sustains(ungated)):
                 break
             capacity = max(capacity, float(rate))

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headgate.demo.batches import Batch
 from headgate.demo.workload import ARRIVAL
+from headgate.run.gate_report import BatchReport
 from headgate.spark.gate.meter import reports_in
 from headgate.spark.loop.progress import last_batch, recent_reports
 
@@ -26,7 +27,7 @@ _METRIC = "demo.rows"
 
 
 def counted(rows: DataFrame) -> DataFrame:
-    """The rows, counted. Both sides count here, where the gate is or would be."""
+    """The rows, counted where the gate would be: the side with a gate has the gate's own meter there."""
     oldest = F.unix_micros(F.min(ARRIVAL))
     return rows.observe(_METRIC, F.count(F.lit(1)).alias("rows"), oldest.alias("oldest"))
 
@@ -34,18 +35,18 @@ def counted(rows: DataFrame) -> DataFrame:
 def batch_in(progress: Mapping[str, Any], rows_per_second: int | None) -> Batch | None:
     """The batch of a progress event; None for one without rows.
 
-    With `rows_per_second`, the rows counted are checked against the source's offsets, which are
-    whole seconds since the stream began: so many seconds must have brought so many rows.
+    Its rows are those that `counted` saw, or the gate's own meter where that is alone in the query.
+    With `rows_per_second`, they are checked against the source's offsets, which are whole seconds since
+    the stream began: so many seconds must have brought so many rows.
     """
-    metric = (progress.get("observedMetrics") or {}).get(_METRIC)
-    if not metric or not metric["rows"]:
+    gated = reports_in(progress).get(GATE)
+    arrived, oldest = _arrived(progress, gated)
+    if not arrived or oldest is None:
         return None
-    arrived, oldest = int(metric["rows"]), int(metric["oldest"]) / 1e6
     source = progress["sources"][0]
     span = int(source["endOffset"]) - int(source["startOffset"] or 0)
     started = datetime.fromisoformat(str(progress["timestamp"])).timestamp()
     duration = int(progress["durationMs"]["triggerExecution"]) / 1000.0
-    gated = reports_in(progress).get(GATE)
     exact = rows_per_second is None or arrived == span * rows_per_second
     return Batch(
         number=int(progress["batchId"]),
@@ -57,6 +58,14 @@ def batch_in(progress: Mapping[str, Any], rows_per_second: int | None) -> Batch 
         until=oldest + span,
         counted=exact and (gated is None or gated.sample.arrived == arrived),
     )
+
+
+def _arrived(progress: Mapping[str, Any], gated: BatchReport | None) -> tuple[int, float | None]:
+    """How many rows came, and when the oldest of them arrived."""
+    metric = (progress.get("observedMetrics") or {}).get(_METRIC)
+    if metric:
+        return int(metric["rows"]), None if metric["oldest"] is None else int(metric["oldest"]) / 1e6
+    return (0, None) if gated is None else (gated.sample.arrived, gated.sample.oldest_arrival)
 
 
 class Watch:
