@@ -79,6 +79,7 @@ class KafkaSink:
             "bootstrap.servers": bootstrap,
             "linger.ms": 20,
             "queue.buffering.max.messages": 1_000_000,
+            "delivery.report.only.error": True,  # a call for each message would be felt
         }
         self._producer: Any = Producer(settings)
         self._topic, self._partitions = topic, partitions
