@@ -16,7 +16,7 @@ from headgate.errors import BadArgument
 from headgate.whatif.arrivals import bursts
 from headgate_lab.figures.data_folder import data_file
 
-__all__ = ["ARRIVALS", "TICK_S", "TRACES", "Schedule", "Step", "factors", "stepped", "traced"]
+__all__ = ["ARRIVALS", "Array", "TICK_S", "TRACES", "Schedule", "Step", "factors", "stepped", "traced"]
 
 #: The stretches of a schedule: shorter than the shortest batch, so that a step falls into one.
 TICK_S = 0.5

@@ -17,7 +17,7 @@ from math import floor
 from pathlib import Path
 from typing import IO, Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -107,8 +107,8 @@ def _start(spark: SparkSession, order: RunOrder) -> StreamingQuery:
 def _shed(rows: DataFrame, order: RunOrder) -> DataFrame:
     shedding = order.shedding
     if shedding.how == "gate":
-        hold = f"{round(1000 * shedding.hold_s)} milliseconds"
-        return rows.transform(hg.gate(GATE, hold=hold, control=shedding.control, arrival=ARRIVAL))
+        held = hg.gate(GATE, hold=shedding.hold_s, control=shedding.control, arrival=ARRIVAL)
+        return rows.transform(held)
     if shedding.how == "filter":
         # By hand: a share of a hash's range, as one would write it without a library.
         parts = 1_000_000
@@ -218,17 +218,23 @@ def _times(progress: dict[str, Any]) -> tuple[float, float]:
 
 def _keep_answers(spark: SparkSession, path: str) -> None:
     """The last answer of each window and road: the one that had seen most rows."""
-    said = spark.table(_TABLE)
-    last = said.groupBy(F.col("window.start").alias("begin"), "road").agg(
-        F.max_by(F.struct("mean", "median", "rows"), "rows").alias("last")
+    last = (
+        spark.table(_TABLE)
+        .groupBy(_begin(), "road")
+        .agg(F.max_by(F.struct("mean", "median", "rows"), "rows").alias("last"))
     )
     last.select("begin", "road", "last.*").coalesce(1).write.mode("overwrite").parquet(path)
     spark.catalog.dropTempView(_TABLE)
 
 
+def _begin() -> Column:
+    """When a window begins, in seconds of event time."""
+    return (F.unix_millis("window.start") / 1000).alias("begin")
+
+
 def _truth(spark: SparkSession, order: TruthOrder) -> Answer:
     found = truth(spark, order.source, order.query)
-    flat = found.select(F.col("window.start").alias("begin"), "road", "mean", "median", "rows")
+    flat = found.select(_begin(), "road", "mean", "median", "rows")
     flat.coalesce(1).write.mode("overwrite").parquet(order.query.results)
     return Answer(rows=spark.read.parquet(order.query.results).count(), ended_at=time.time())
 

@@ -11,13 +11,16 @@ import itertools
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from headgate.errors import HeadgateError, MissingExtra
-from headgate_lab.bench.hold.arrivals import Schedule
+import numpy as np
 
-__all__ = ["MOST_MESSAGES", "Feed", "FileSink", "KafkaSink", "Sink", "messages_of", "rows_each"]
+from headgate.errors import HeadgateError, MissingExtra
+from headgate_lab.bench.hold.arrivals import Array, Schedule
+
+__all__ = ["MOST_MESSAGES", "Feed", "FileSink", "KafkaSink", "Messages", "Sink", "rows_each"]
 
 #: Messages a second that a producer in Python sends beside a query without being felt.
 MOST_MESSAGES = 10_000
@@ -39,22 +42,48 @@ def rows_each(highest_rate: float) -> int:
     return rows
 
 
-def messages_of(
-    schedule: Schedule, rows: int, began: float, first: int = 0
-) -> list[tuple[float, bytes]]:
-    """When each message is due, and what it says; event time is counted from 1970.
+@dataclass(frozen=True)
+class Messages:
+    """A schedule's messages from an instant on; event time is counted from 1970.
 
-    >>> messages_of(Schedule((4.0,)), 2, began=100.0)
-    [(100.5, b'0,2,500,100500')]
+    >>> messages = Messages.of(Schedule((4.0, 4.0)), 2, began=100.0)
+    >>> messages.due(100.6), messages.texts(0, 2)
+    (1, [b'0,2,500,100500', b'2,2,1000,101000'])
     """
-    times = schedule.message_times(rows)
-    return [
-        (
-            began + t,
-            b"%d,%d,%d,%d" % (first + rows * i, rows, round(1000 * t), round(1000 * (began + t))),
-        )
-        for i, t in enumerate(times.tolist())
-    ]
+
+    times: Array
+    rows: int
+    began: float
+    first: int = 0
+
+    @classmethod
+    def of(cls, schedule: Schedule, rows: int, began: float, first: int = 0) -> Self:
+        """Each of so many rows, whose numbers begin with `first`."""
+        return cls(schedule.message_times(rows), rows, began, first)
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def due(self, now: float) -> int:
+        """How many have been due by now."""
+        return int(np.searchsorted(self.times, now - self.began, side="right"))
+
+    def late(self, number: int, now: float) -> float:
+        """How long ago one was due."""
+        return now - self.began - float(self.times[number])
+
+    def texts(self, begin: int, end: int) -> list[bytes]:
+        """What they say; made when they are sent, which is a second's work for a long run."""
+        return [
+            b"%d,%d,%d,%d"
+            % (
+                self.first + self.rows * i,
+                self.rows,
+                round(1000 * self.times[i]),
+                round(1000 * (self.began + self.times[i])),
+            )
+            for i in range(begin, end)
+        ]
 
 
 class Sink(Protocol):
@@ -136,7 +165,7 @@ class FileSink:
 class Feed:
     """A thread that sends messages when they are due; `late_s` is by how much it missed one at worst."""
 
-    def __init__(self, sink: Sink, messages: Sequence[tuple[float, bytes]]) -> None:
+    def __init__(self, sink: Sink, messages: Messages) -> None:
         self._sink, self._messages = sink, messages
         self._look_s = _FILE_S if isinstance(sink, FileSink) else _LOOK_S
         self._over = threading.Event()
@@ -165,10 +194,8 @@ class Feed:
             self._error = error
 
     def _send_due(self, now: float) -> None:
-        end = self.sent
-        while end < len(self._messages) and self._messages[end][0] <= now:
-            end += 1
+        end = self._messages.due(now)
         if end > self.sent:
-            self.late_s = max(self.late_s, now - self._messages[self.sent][0])
-            self._sink.send([text for _, text in self._messages[self.sent : end]], self.sent)
+            self.late_s = max(self.late_s, self._messages.late(self.sent, now))
+            self._sink.send(self._messages.texts(self.sent, end), self.sent)
             self.sent = end

@@ -16,7 +16,7 @@ from typing import Any
 
 from headgate.errors import BadArgument
 from headgate_lab.bench.hold.arrivals import TICK_S, Schedule
-from headgate_lab.bench.hold.feed import Feed, messages_of, rows_each
+from headgate_lab.bench.hold.feed import Feed, Messages, rows_each
 from headgate_lab.bench.hold.figures import batches_to_enter
 from headgate_lab.bench.hold.orders import RunOrder, Shedding
 from headgate_lab.bench.hold.process import THIS, Answered, ReleaseProcess
@@ -129,7 +129,7 @@ def _outage(
     assert sink is not None
     control, checkpoint = str(here.fresh("control")), str(here.fresh("checkpoint"))
     shedding = Shedding("gate", hold_s=TARGET_S, control=control)
-    with Feed(sink, messages_of(schedule, rows, began)):
+    with Feed(sink, Messages.of(schedule, rows, began)):
         until = began + plan.before_s
         before = process.run(RunOrder(source, shedding, checkpoint, until, TARGET_S))
         time.sleep(max(0.0, before.ended_at + plan.down_s - time.time()))
@@ -159,14 +159,14 @@ def _cold(
     assert sink is not None
     # As if they had come over the ten minutes that end when the query starts.
     start = time.time() + LEAD_S
-    waiting = messages_of(backlog, rows, start - _BACKLOG_S)
-    sink.send([text for _, text in waiting], 0)
+    waiting = Messages.of(backlog, rows, start - _BACKLOG_S)
+    sink.send(waiting.texts(0, len(waiting)), 0)
     sink.flush()
     start = max(start, time.time())
     going_on = Schedule((load * capacity,) * round((plan.longest_s + LEAD_S) / TICK_S))
     control = str(here.fresh("control"))
     shedding = Shedding("gate", hold_s=TARGET_S, control=control)
-    messages = messages_of(going_on, rows, start, first=rows * len(waiting))
+    messages = Messages.of(going_on, rows, start, first=rows * len(waiting))
     with Feed(sink, messages):
         again = time.time()
         order = RunOrder(

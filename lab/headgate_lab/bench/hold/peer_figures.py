@@ -99,9 +99,5 @@ def read_said(folder: str | Path) -> dict[tuple[float, int], tuple[float, float]
     import pyarrow.parquet as pq
 
     table = pq.read_table(folder)
-    begins = table["begin"].cast("timestamp[us]").cast("int64").to_numpy() / 1e6
-    columns = [table[name].to_numpy() for name in ("road", "mean", "median")]
-    return {
-        (float(begin), int(road)): (float(mean), float(median))
-        for begin, road, mean, median in zip(begins, *columns, strict=True)
-    }
+    columns = [table[name].to_pylist() for name in ("begin", "road", "mean", "median")]
+    return {(begin, road): (mean, median) for begin, road, mean, median in zip(*columns, strict=True)}

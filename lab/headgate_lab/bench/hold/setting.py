@@ -16,7 +16,7 @@ from headgate.errors import BadArgument
 from headgate.store.ledger.audit import audit
 from headgate.testing.broker import ArtifactsUnavailable, Broker, connector
 from headgate_lab.bench.hold.arrivals import Schedule
-from headgate_lab.bench.hold.feed import Feed, FileSink, KafkaSink, Sink, messages_of, rows_each
+from headgate_lab.bench.hold.feed import Feed, FileSink, KafkaSink, Messages, Sink, rows_each
 from headgate_lab.bench.hold.orders import Query, RunOrder, Shedding, Source
 from headgate_lab.bench.hold.process import Answered, Release, ReleaseProcess
 
@@ -105,7 +105,7 @@ class Setting:
         )
         if sink is None:
             return Ran(process.run(order), began)
-        with Feed(sink, messages_of(schedule, rows, began)) as feed:
+        with Feed(sink, Messages.of(schedule, rows, began)) as feed:
             answered = process.run(order)
         return Ran(answered, began, feed.late_s, source)
 

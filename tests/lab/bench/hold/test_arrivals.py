@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from headgate.errors import BadArgument
 from headgate_lab.bench.hold.arrivals import ARRIVALS, TICK_S, Schedule, Step, factors, stepped, traced
-from headgate_lab.bench.hold.feed import MOST_MESSAGES, Feed, messages_of, rows_each
+from headgate_lab.bench.hold.feed import MOST_MESSAGES, Feed, Messages, rows_each
 
 
 def test_the_load_rises_and_falls_when_the_step_says() -> None:
@@ -94,12 +95,13 @@ def test_every_message_is_due_when_its_rows_have_come(rates: list[float], rows: 
 
 
 def test_messages_number_their_rows_without_a_gap() -> None:
-    found = messages_of(Schedule((10.0, 30.0)), 4, began=1000.0, first=100)
-    parts = [[int(p) for p in text.split(b",")] for _, text in found]
+    found = Messages.of(Schedule((10.0, 30.0)), 4, began=1000.0, first=100)
+    parts = [[int(p) for p in text.split(b",")] for text in found.texts(0, len(found))]
     assert [p[0] for p in parts] == [100, 104, 108, 112, 116]
     assert all(p[1] == 4 for p in parts)
     assert [p[3] for p in parts] == [1_000_000 + p[2] for p in parts]
-    assert [due for due, _ in found] == pytest.approx([p[3] / 1000 for p in parts], abs=1e-3)
+    assert [found.due(p[3] / 1000 + 0.001) for p in parts] == [1, 2, 3, 4, 5]
+    assert found.due(999.0) == 0
 
 
 def test_a_message_stands_for_as_many_rows_as_the_producer_needs() -> None:
@@ -112,7 +114,7 @@ class _List:
         self.found: list[tuple[int, bytes]] = []
         self.flushed = False
 
-    def send(self, messages: list[bytes], first: int) -> None:
+    def send(self, messages: Sequence[bytes], first: int) -> None:
         self.found += list(enumerate(messages, first))
 
     def flush(self) -> None:
@@ -121,10 +123,10 @@ class _List:
 
 def test_a_feed_sends_what_is_due_in_order_and_no_more() -> None:
     sink = _List()
-    messages = [(0.0, b"a"), (1.0, b"b"), (1e12, b"never")]
-    with Feed(sink, messages) as feed:  # type: ignore[arg-type]
+    messages = Messages(np.array([0.0, 1.0, 1e12]), 1, began=0.0)
+    with Feed(sink, messages) as feed:
         while feed.sent < 2:
             pass
-    assert sink.found == [(0, b"a"), (1, b"b")]
+    assert sink.found == [(0, b"0,1,0,0"), (1, b"1,1,1000,1000")]
     assert sink.flushed
     assert feed.late_s > 1e6, "both were due in 1970"
