@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import floor
@@ -43,7 +44,10 @@ def main(scratch: Path, settings: dict[str, str]) -> None:
     for line in orders:
         order = order_from(line)
         try:
-            answer = _truth(spark, order) if isinstance(order, TruthOrder) else _run(spark, order)
+            if isinstance(order, TruthOrder):
+                answer = _truth(spark, order)
+            else:
+                answer = _run(spark, order, lambda: _until(orders, answers_to))
             _say(answers_to, to_line(answer))
         except Exception as error:  # whatever it was: the other process says it and ends
             _say(answers_to, json.dumps({"error": f"{type(error).__name__}: {error}"[:2000]}))
@@ -66,11 +70,16 @@ def _say(out: IO[str], line: str) -> None:
     out.flush()
 
 
-def _run(spark: SparkSession, order: RunOrder) -> Answer:
-    began = time.time()
+def _until(orders: IO[str], answers_to: IO[str]) -> float:
+    """Say that the query has started, and hear how long it shall run."""
+    _say(answers_to, json.dumps({"started": time.time()}))
+    return float(orders.readline())
+
+
+def _run(spark: SparkSession, order: RunOrder, until: Callable[[], float]) -> Answer:
     query = _start(spark, order)
-    seen = _Seen(query, order, began)
     try:
+        seen = _Seen(query, order, time.time(), until())
         cut = seen.follow()
     finally:
         query.stop()
@@ -125,6 +134,7 @@ class _Seen:
     query: StreamingQuery
     order: RunOrder
     began: float
+    until: float
     batches: list[dict[str, Any]] = field(default_factory=list)
     reports: set[tuple[int, str]] = field(default_factory=set)
     last: dict[str, Any] | None = None
@@ -137,7 +147,7 @@ class _Seen:
             if self._enough():
                 return None
             now = time.time()
-            if now >= self.order.until:
+            if now >= self.until:
                 running = self.running(now)
                 if running is not None and running["duration_s"] > self.order.target_s:
                     return running

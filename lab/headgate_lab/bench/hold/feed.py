@@ -166,7 +166,7 @@ class Feed:
     """A thread that sends messages when they are due; `late_s` is by how much it missed one at worst."""
 
     def __init__(self, sink: Sink, messages: Messages) -> None:
-        self._sink, self._messages = sink, messages
+        self._sink, self.messages = sink, messages
         self._look_s = _FILE_S if isinstance(sink, FileSink) else _LOOK_S
         self._over = threading.Event()
         self._error: Exception | None = None
@@ -186,7 +186,7 @@ class Feed:
 
     def _work(self) -> None:
         try:
-            while self.sent < len(self._messages) and not self._over.is_set():
+            while self.sent < len(self.messages) and not self._over.is_set():
                 self._send_due(time.time())
                 self._over.wait(self._look_s)
             self._sink.flush()
@@ -194,8 +194,8 @@ class Feed:
             self._error = error
 
     def _send_due(self, now: float) -> None:
-        end = self._messages.due(now)
+        end = self.messages.due(now)
         if end > self.sent:
-            self.late_s = max(self.late_s, self._messages.late(self.sent, now))
-            self._sink.send(self._messages.texts(self.sent, end), self.sent)
+            self.late_s = max(self.late_s, self.messages.late(self.sent, now))
+            self._sink.send(self.messages.texts(self.sent, end), self.sent)
             self.sent = end

@@ -19,7 +19,7 @@ from headgate_lab.bench.hold.feed import rows_each
 from headgate_lab.bench.hold.figures import held_figures
 from headgate_lab.bench.hold.orders import Shedding
 from headgate_lab.bench.hold.process import THIS, ReleaseProcess
-from headgate_lab.bench.hold.setting import LEAD_S, TARGET_S, Setting, settings_of
+from headgate_lab.bench.hold.setting import RATE_LEAD_S, TARGET_S, Setting, settings_of
 from headgate_lab.bench.progress import bench_progress
 
 __all__ = ["LOADS", "HoldPlan", "run"]
@@ -70,14 +70,14 @@ class HoldPlan:
         """When the load of each run rises and falls.
 
         >>> HoldPlan(loads=(2, 5), minutes=10).step.end_s
-        130.0
+        127.0
         """
         if self.minutes is None:
             return Step()
         preparing = _PREPARING_S * (2 if self.beside else 1)
-        each = (60.0 * self.minutes - preparing) / self.runs - LEAD_S - TARGET_S
+        each = (60.0 * self.minutes - preparing) / self.runs - RATE_LEAD_S - TARGET_S
         if each < 30.0:
-            least = (35.0 * self.runs + preparing) / 60.0
+            least = (38.0 * self.runs + preparing) / 60.0
             raise BadArgument(
                 f"minutes={self.minutes:g} are too few for {self.runs} runs of 30 s or more: give "
                 f"{least:.0f}, fewer loads or arrivals, or leave out the side without a gate"

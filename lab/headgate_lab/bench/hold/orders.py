@@ -61,15 +61,18 @@ class Query:
 
 @dataclass(frozen=True)
 class RunOrder:
-    """Run a query until an instant (seconds since 1970), and hand back its batches."""
+    """Run a query, and hand back its batches.
+
+    When it has started the process says so, and is told until when (seconds since 1970): what a start
+    takes on a busy machine is no part of a run.
+    """
 
     source: Source
     shedding: Shedding
     checkpoint: str
-    until: float
     target_s: float
     query: Query = field(default_factory=Query)
-    #: End before `until` once so many batches in a row were inside the target.
+    #: End before its time once so many batches in a row were inside the target.
     enough_inside: int | None = None
     do: str = "run"
 

@@ -35,7 +35,7 @@ from headgate_lab.bench.hold.peer_figures import (
     row_delays,
     weighted_quantile,
 )
-from headgate_lab.bench.hold.setting import LEAD_S, TARGET_S, Ran, Setting, settings_of
+from headgate_lab.bench.hold.setting import TARGET_S, Ran, Setting, settings_of
 from headgate_lab.bench.progress import bench_progress
 
 __all__ = ["PEERS", "PeerPlan", "run"]
@@ -43,6 +43,8 @@ __all__ = ["PEERS", "PeerPlan", "run"]
 PEERS = ("nothing", "cap", "filter", "headgate")
 #: Starting a broker and a session, and measuring the capacity.
 _PREPARING_S = 75.0
+#: What a run takes besides its schedule: its start, and its last batch.
+_AROUND_S = 6.0
 #: Reading all rows again for the truth, as a share of a run's time.
 _TRUTH = 0.6
 
@@ -73,10 +75,10 @@ class PeerPlan:
         """All of it in so many minutes.
 
         >>> PeerPlan.of_minutes(15, loads=(5.0,)).seconds
-        175.0
+        174.0
         """
         plan = cls(**more)
-        each = (60.0 * minutes - _PREPARING_S) / len(plan.loads) - len(PEERS) * (LEAD_S + TARGET_S)
+        each = (60.0 * minutes - _PREPARING_S) / len(plan.loads) - len(PEERS) * _AROUND_S
         return replace(plan, seconds=float(int(each / (len(PEERS) + _TRUTH))))
 
     @classmethod

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -104,9 +105,11 @@ class ReleaseProcess:
                 "the folder of another checkout, or the Python of an environment that has its own"
             )
 
-    def run(self, order: RunOrder) -> Answered:
-        """Run a query, and wait for its batches."""
-        found = self._ask(order)
+    def run(self, order: RunOrder, until: Callable[[], float]) -> Answered:
+        """Run a query, and wait for its batches; `until` is asked for its end once it has started."""
+        self._ask(order)
+        self._tell(f"{until()!r}\n")
+        found = self._answer()
         batches = tuple(Batch(**b) for b in found["batches"])
         return Answered(batches, str(found["query_id"]), float(found["ended_at"]))
 
@@ -115,13 +118,16 @@ class ReleaseProcess:
         return int(self._ask(order)["rows"])
 
     def _ask(self, order: RunOrder | TruthOrder) -> dict[str, Any]:
+        self._tell(to_line(order) + "\n")
+        return self._answer()
+
+    def _tell(self, line: str) -> None:
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(to_line(order) + "\n")
+            self._process.stdin.write(line)
             self._process.stdin.flush()
         except BrokenPipeError:
             raise self._gone() from None
-        return self._answer()
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None

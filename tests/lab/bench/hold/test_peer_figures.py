@@ -65,20 +65,18 @@ def test_quantiles_by_weight() -> None:
 
 def test_orders_cross_over_unchanged() -> None:
     source = Source("rate", 7, (1, 2, 3), 0.5, 1e9)
-    order = RunOrder(
-        source, Shedding("gate", hold_s=2.0, control="c"), "p", 5.0, 2.0, Query(results="r")
-    )
+    order = RunOrder(source, Shedding("gate", hold_s=2.0, control="c"), "p", 2.0, Query(results="r"))
     assert order_from(to_line(order)) == order
 
 
 def test_a_plan_fits_its_minutes_or_says_what_would() -> None:
     plan = HoldPlan(loads=(2.0, 5.0), arrivals=("steady", "bursts"), minutes=20.0, beside="x")
     assert plan.runs == 12
-    assert plan.runs * (plan.step.end_s + 5) + 120 <= 20 * 60
+    assert plan.runs * (plan.step.end_s + 8) + 120 <= 20 * 60
     with pytest.raises(BadArgument, match=r"too few for 10 runs .* give 7"):
         _ = HoldPlan(minutes=3.0).step
     peers = PeerPlan.of_minutes(10.0, loads=(2.0,))
-    assert 4.6 * peers.seconds + 75 + 20 <= 600
+    assert 4.6 * peers.seconds + 75 + 4 * 6 <= 600
     assert OutagePlan().minutes < 12 < OutagePlan(beside="x").minutes
 
 
