@@ -31,7 +31,7 @@ LEAD_S = 1.0
 RATE_LEAD_S = 6.0
 #: The rate source hands out so many rows a second of capacity, which are multiplied: loads are to 5 %.
 _UNITS = 20
-#: How long the two streams run that measure the capacity (see `Calibration`), and the one that warms a gate.
+#: How long the streams run that measure the capacity (see `Calibration`), and one that warms a gate.
 _SLOW_S, _BUSY_S, _WARM_S = 12.0, 18.0, 4.0
 
 
