@@ -15,6 +15,12 @@ __all__ = ["hold", "outage", "peers"]
 
 _ROOM = "headgate_lab.bench.hold"
 
+_target: Callable[[Any], Any] = click.option(
+    "--target", "target_s", default=2.0, show_default=True, help="Seconds that a batch may take."
+)
+_capacity: Callable[[Any], Any] = click.option(
+    "--capacity", type=float, help="Rows a second that count as the capacity, instead of measuring it."
+)
 _quick: Callable[[Any], Any] = click.option(
     "--quick", is_flag=True, help="A shorter run, with coarser figures."
 )
@@ -74,6 +80,8 @@ def _loads(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
 @_trace
 @_beside
 @_seed
+@_target
+@_capacity
 @_quick
 @json_option
 def hold(
@@ -85,6 +93,8 @@ def hold(
     trace: str,
     beside: str | None,
     seed: int,
+    target_s: float,
+    capacity: float | None,
     quick: bool,
     as_json: bool,
 ) -> None:
@@ -114,6 +124,8 @@ def hold(
         ungated=not gated_only,
         minutes=minutes,
         seed=seed,
+        target_s=target_s,
+        capacity=capacity,
         **given,
     )
     show(import_or_explain(f"{_ROOM}.hold:run", "spark")(plan=made), as_json)
@@ -131,6 +143,8 @@ def hold(
 )
 @click.option("--no-cold", is_flag=True, help="Leave out the cold starts.")
 @_beside
+@_target
+@_capacity
 @_quick
 @json_option
 def outage(
@@ -139,6 +153,8 @@ def outage(
     backlog: float | None,
     no_cold: bool,
     beside: str | None,
+    target_s: float,
+    capacity: float | None,
     quick: bool,
     as_json: bool,
 ) -> None:
@@ -155,7 +171,8 @@ def outage(
 
     plan = import_or_explain(f"{_ROOM}.outage:OutagePlan", "spark")
     made = plan.quick(beside) if quick else plan(beside=beside)
-    given = {"loads": loads, "down_s": down_s, "backlog": backlog}
+    given = {"loads": loads, "down_s": down_s, "backlog": backlog, "capacity": capacity}
+    given["target_s"] = target_s
     made = replace(made, cold=not no_cold, **{k: v for k, v in given.items() if v is not None})
     show(import_or_explain(f"{_ROOM}.outage:run", "spark")(plan=made), as_json)
 
@@ -185,6 +202,8 @@ def outage(
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="A picture, too.")
 @_trace
 @_seed
+@_target
+@_capacity
 @_quick
 @json_option
 def peers(
@@ -195,6 +214,8 @@ def peers(
     plot: Path | None,
     trace: str,
     seed: int,
+    target_s: float,
+    capacity: float | None,
     quick: bool,
     as_json: bool,
 ) -> None:
@@ -211,6 +232,7 @@ def peers(
     """
     plan = import_or_explain(f"{_ROOM}.peers:PeerPlan", "spark")
     given: dict[str, Any] = {"arrivals": arrivals, "trace": trace, "seed": seed, "source": source}
+    given |= {"target_s": target_s, "capacity": capacity}
     if loads:
         given["loads"] = loads
     if minutes is not None:

@@ -158,6 +158,9 @@ class _Seen:
             time.sleep(_POLL_S)
 
     def _enough(self) -> bool:
+        ended, long = self.order.enough_batches, time.time() >= self.began + self.order.least_s
+        if ended is not None and long and len(self.batches) >= ended:
+            return True
         wanted = self.order.enough_inside
         latest = self.batches[-wanted:] if wanted else []
         return len(latest) == wanted and all(b["duration_s"] <= self.order.target_s for b in latest)

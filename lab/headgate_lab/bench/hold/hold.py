@@ -45,6 +45,9 @@ class HoldPlan:
     #: All of it, capacity included; without it, each run lasts 90 s.
     minutes: float | None = None
     seed: int = 0
+    #: What batches should take at most, and rows a second that count as the capacity; measured if None.
+    target_s: float = TARGET_S
+    capacity: float | None = None
 
     def __post_init__(self) -> None:
         if not self.loads or min(self.loads) <= 0:
@@ -75,7 +78,7 @@ class HoldPlan:
         if self.minutes is None:
             return Step()
         preparing = _PREPARING_S * (2 if self.beside else 1)
-        each = (60.0 * self.minutes - preparing) / self.runs - RATE_LEAD_S - TARGET_S
+        each = (60.0 * self.minutes - preparing) / self.runs - RATE_LEAD_S - self.target_s
         if each < 30.0:
             least = (38.0 * self.runs + preparing) / 60.0
             raise BadArgument(
@@ -93,12 +96,16 @@ def run(*, quick: bool = False, plan: HoldPlan | None = None) -> dict[str, Any]:
     with bench_progress() as progress:
         task = progress.add_task("starting", total=plan.runs + plan.sides)
         with settings_of(
-            plan.source, plan.beside, lambda text: progress.update(task, description=text)
+            plan.source,
+            plan.beside,
+            lambda text: progress.update(task, description=text),
+            target_s=plan.target_s,
+            capacity=plan.capacity,
         ) as here:
             capacities = []
             for process in here.processes:
                 progress.update(task, description=f"measuring capacity ({process.release.name})")
-                capacities.append(here.capacity(process).rows_per_second)
+                capacities.append(here.capacity(process))
                 progress.advance(task)
             for kind in plan.arrivals:
                 for load in plan.loads:
@@ -111,7 +118,7 @@ def run(*, quick: bool = False, plan: HoldPlan | None = None) -> dict[str, Any]:
             versions = {p.release.name: p.version for p in here.processes}
             source, remarks = here.source, here.remarks
     context = {
-        "target_s": TARGET_S,
+        "target_s": plan.target_s,
         "capacity_rows_s": round(capacities[0]),
         "capacities_rows_s": [round(c) for c in capacities],
         "rows": rows,
@@ -143,7 +150,7 @@ def _one(
     shape = factors(kind, step.down_s - step.up_s, seed=plan.seed, trace=plan.trace)
     schedule = stepped(_LOW * capacity, load * capacity, step, shape)
     control = str(here.fresh("control"))
-    shedding = Shedding("gate", hold_s=TARGET_S, control=control) if gated else Shedding()
+    shedding = Shedding("gate", hold_s=here.target_s, control=control) if gated else Shedding()
     each = rows_each(load * capacity)
     ran = here.run(process, schedule, shedding, unit=capacity / 20, rows=each)
     row: dict[str, Any] = {
@@ -151,7 +158,7 @@ def _one(
         "gated": gated,
         "headgate": process.release.name if gated else "none",
         "arrivals": kind,
-        **held_figures(ran.answered.batches, ran.began, step, TARGET_S),
+        **held_figures(ran.answered.batches, ran.began, step, here.target_s),
     }
     if gated:
         row["ledger_balanced"] = here.balanced(control)

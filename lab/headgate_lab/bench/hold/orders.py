@@ -74,6 +74,9 @@ class RunOrder:
     query: Query = field(default_factory=Query)
     #: End before its time once so many batches in a row were inside the target.
     enough_inside: int | None = None
+    #: End before its time once so many batches have ended, and so many seconds have passed.
+    enough_batches: int | None = None
+    least_s: float = 0.0
     do: str = "run"
 
 

@@ -47,6 +47,9 @@ class OutagePlan:
     backlog: float = 0.1
     beside: str | None = None
     cold: bool = True
+    #: What batches should take at most, and rows a second that count as the capacity; measured if None.
+    target_s: float = TARGET_S
+    capacity: float | None = None
 
     def __post_init__(self) -> None:
         if not self.loads or min(self.loads) <= 0:
@@ -85,12 +88,16 @@ def run(*, quick: bool = False, plan: OutagePlan | None = None) -> dict[str, Any
         sides = 2 if plan.beside else 1
         task = progress.add_task("starting", total=sides * (1 + len(plan.loads) * (1 + plan.cold)))
         with settings_of(
-            "kafka", plan.beside, lambda text: progress.update(task, description=text)
+            "kafka",
+            plan.beside,
+            lambda text: progress.update(task, description=text),
+            target_s=plan.target_s,
+            capacity=plan.capacity,
         ) as here:
             capacities = []
             for process in here.processes:
                 progress.update(task, description=f"measuring capacity ({process.release.name})")
-                capacities.append(here.capacity(process).rows_per_second)
+                capacities.append(here.capacity(process))
                 progress.advance(task)
             for load in plan.loads:
                 for what, found, one in (("outage", outages, _outage), ("cold start", colds, _cold)):
@@ -111,7 +118,7 @@ def run(*, quick: bool = False, plan: OutagePlan | None = None) -> dict[str, Any
     if colds:
         tables["cold start from the earliest offsets"] = colds
     context = {
-        "target_s": TARGET_S,
+        "target_s": plan.target_s,
         "capacity_rows_s": round(capacities[0]),
         "source": source,
         "versions": versions,
@@ -131,7 +138,7 @@ def _outage(
     source, sink = here.opened(schedule, 0.0, 0.0, rows)
     assert sink is not None
     control, checkpoint = str(here.fresh("control")), str(here.fresh("checkpoint"))
-    shedding = Shedding("gate", hold_s=TARGET_S, control=control)
+    shedding = Shedding("gate", hold_s=here.target_s, control=control)
     with contextlib.ExitStack() as stack:
 
         def started() -> float:
@@ -139,17 +146,17 @@ def _outage(
             stack.enter_context(Feed(sink, messages))
             return messages.began + plan.before_s
 
-        before = process.run(RunOrder(source, shedding, checkpoint, TARGET_S), started)
+        before = process.run(RunOrder(source, shedding, checkpoint, here.target_s), started)
         time.sleep(max(0.0, before.ended_at + plan.down_s - time.time()))
         again = time.time()
-        order = RunOrder(source, shedding, checkpoint, TARGET_S, enough_inside=_IN_A_ROW)
+        order = RunOrder(source, shedding, checkpoint, here.target_s, enough_inside=_IN_A_ROW)
         after = process.run(order, lambda: time.time() + plan.longest_s)
-    before_last = [round(b.duration_s / TARGET_S, 2) for b in before.ended[-3:]]
+    before_last = [round(b.duration_s / here.target_s, 2) for b in before.ended[-3:]]
     return {
         "load": load,
         "gate": process.release.name,
         "last before": max(before_last, default=None),
-        **_first(after, again),
+        **_first(after, again, here.target_s),
         "ledger balanced": here.balanced(control),
     }
 
@@ -168,31 +175,31 @@ def _cold(
     sink.flush()
     going_on = Schedule((load * capacity,) * round((plan.longest_s + _STARTS_S) / TICK_S))
     control = str(here.fresh("control"))
-    shedding = Shedding("gate", hold_s=TARGET_S, control=control)
+    shedding = Shedding("gate", hold_s=here.target_s, control=control)
     again = time.time()
     with Feed(sink, Messages.of(going_on, rows, again, first=rows * len(waiting))):
         order = RunOrder(
-            source, shedding, str(here.fresh("checkpoint")), TARGET_S, enough_inside=_IN_A_ROW
+            source, shedding, str(here.fresh("checkpoint")), here.target_s, enough_inside=_IN_A_ROW
         )
         found = process.run(order, lambda: time.time() + plan.longest_s)
     return {
         "load": load,
         "gate": process.release.name,
-        **_first(found, again),
+        **_first(found, again, here.target_s),
         "ledger balanced": here.balanced(control),
     }
 
 
-def _first(found: Answered, started: float) -> dict[str, Any]:
+def _first(found: Answered, started: float, target_s: float) -> dict[str, Any]:
     """The first batch in targets, what it brought and kept, and when batches were inside again.
 
     A first batch that was cut short took at least so long, and is marked.
     """
     first = found.batches[0] if found.batches else None
-    entered = batches_to_enter(found.batches, TARGET_S)
+    entered = batches_to_enter(found.batches, target_s)
     inside_s = None if entered is None else found.batches[entered].ended_at - started
     return {
-        "first batch": None if first is None else round(first.duration_s / TARGET_S, 2),
+        "first batch": None if first is None else round(first.duration_s / target_s, 2),
         "cut short": first is not None and first.running,
         "rows": 0 if first is None else first.arrived,
         "kept": round(first.kept / first.arrived, 4) if first is not None and first.arrived else None,

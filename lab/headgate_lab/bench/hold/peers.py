@@ -59,6 +59,9 @@ class PeerPlan:
     seconds: float = 90.0
     seed: int = 0
     source: str = "kafka"
+    #: What batches should take at most, and rows a second that count as the capacity; measured if None.
+    target_s: float = TARGET_S
+    capacity: float | None = None
 
     def __post_init__(self) -> None:
         if not self.loads or min(self.loads) <= 0:
@@ -97,10 +100,15 @@ def run(
     drawn: dict[str, Ran] = {}
     with bench_progress() as progress:
         task = progress.add_task("starting", total=1 + (len(PEERS) + 1) * len(plan.loads))
-        with settings_of(plan.source, say=lambda text: progress.update(task, description=text)) as here:
+        with settings_of(
+            plan.source,
+            say=lambda text: progress.update(task, description=text),
+            target_s=plan.target_s,
+            capacity=plan.capacity,
+        ) as here:
             (process,) = here.processes
             progress.update(task, description="measuring capacity")
-            capacity = here.capacity(process, Query(results=str(here.fresh("unused")))).rows_per_second
+            capacity = here.capacity(process, Query(results=str(here.fresh("unused"))))
             progress.advance(task)
             for load in plan.loads:
                 shape = factors(plan.arrivals, plan.seconds, seed=plan.seed, trace=plan.trace)
@@ -114,15 +122,15 @@ def run(
                 progress.update(task, description=f"{load:g} times capacity: the truth")
                 true = _truth(here, ran["nothing"][0])
                 progress.advance(task)
-                rows += [_row(load, peer, *ran[peer], schedule, true) for peer in PEERS]
+                rows += [_row(load, peer, *ran[peer], schedule, true, plan.target_s) for peer in PEERS]
                 drawn = {peer: ran[peer][0] for peer in PEERS}
             source, remarks = here.source, here.remarks
     if plot is not None:
         from headgate_lab.bench.hold.peers_plot import save_plot
 
-        save_plot(drawn, plan.loads[-1], TARGET_S, plot)
+        save_plot(drawn, plan.loads[-1], plan.target_s, plot)
     context = {
-        "target_s": TARGET_S,
+        "target_s": plan.target_s,
         "capacity_rows_s": round(capacity),
         "source": source,
         "arrivals": plan.arrivals,
@@ -132,7 +140,7 @@ def run(
         "tables": {f"the same rows through {source}, {plan.arrivals}": rows},
         "remarks": remarks,
     }
-    return {"bench": "peers", "ratios": _ratios(rows), "context": context}
+    return {"bench": "peers", "ratios": _ratios(rows, plan.target_s), "context": context}
 
 
 def _one(
@@ -144,10 +152,10 @@ def _one(
         "nothing": Shedding(),
         "cap": Shedding(),
         "filter": Shedding("filter", rate=min(1.0, 1.0 / load)),
-        "headgate": Shedding("gate", hold_s=TARGET_S, control=str(here.fresh("control"))),
+        "headgate": Shedding("gate", hold_s=here.target_s, control=str(here.fresh("control"))),
     }[peer]
     (process,) = here.processes
-    cap = capacity * TARGET_S if peer == "cap" else None
+    cap = capacity * here.target_s if peer == "cap" else None
     query = Query(results=results)
     return here.run(process, schedule, shedding, query=query, rows=each, cap_rows=cap), results
 
@@ -162,7 +170,7 @@ def _truth(here: Setting, ran: Ran) -> Said:
 
 
 def _row(
-    load: float, peer: str, ran: Ran, results: str, schedule: Schedule, true: Said
+    load: float, peer: str, ran: Ran, results: str, schedule: Schedule, true: Said, target_s: float
 ) -> dict[str, Any]:
     batches, ended = ran.answered.batches, ran.began + schedule.seconds
     # A batch that began before the schedule's end may have ended after it, and counts.
@@ -171,8 +179,8 @@ def _row(
     arrived, kept = (sum(getattr(b, n) for b in ran.answered.ended) for n in ("arrived", "kept"))
     # A window whose last row came within the last two targets may be on its way.
     window_s = 10.0
-    found = errors(read_said(results), true, schedule.seconds - window_s - 2 * TARGET_S)
-    inside = [inside_target(b, TARGET_S) for b in batches]
+    found = errors(read_said(results), true, schedule.seconds - window_s - 2 * target_s)
+    inside = [inside_target(b, target_s) for b in batches]
     return {
         "load": load,
         "peer": peer,
@@ -189,12 +197,12 @@ def _row(
     }
 
 
-def _ratios(rows: list[dict[str, Any]]) -> dict[str, float]:
+def _ratios(rows: list[dict[str, Any]], target_s: float) -> dict[str, float]:
     """Everybody's worst delay in targets, the answers that they had, and how far these were off."""
     found: dict[str, float] = {}
     for row in rows:
         end = f"{row['peer']}_at_{row['load']:g}"
-        found[f"p95_delay_targets_{end}"] = round(row["p95 delay"] / TARGET_S, 2)
+        found[f"p95_delay_targets_{end}"] = round(row["p95 delay"] / target_s, 2)
         found[f"answered_{end}"] = row["answered"]
         for name in ("mean off", "median off"):
             if row[name] is not None:

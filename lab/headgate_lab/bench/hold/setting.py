@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from headgate.demo.calibrate import Calibration, Capacity
+from headgate.demo.calibrate import Calibration
 from headgate.errors import BadArgument
 from headgate.store.ledger.audit import audit
 from headgate.testing.broker import ArtifactsUnavailable, Broker, connector
@@ -32,7 +33,8 @@ RATE_LEAD_S = 6.0
 #: The rate source hands out so many rows a second of capacity, which are multiplied: loads are to 5 %.
 _UNITS = 20
 #: How long the streams run that measure the capacity (see `Calibration`), and one that warms a gate.
-_SLOW_S, _BUSY_S, _WARM_S = 12.0, 18.0, 4.0
+#: At the least; until six, three and two batches have ended, if that takes longer, but not for ever.
+_SLOW_S, _BUSY_S, _WARM_S, _LONGEST_S = 10.0, 16.0, 3.0, 90.0
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,9 @@ class Setting:
     source: str
     processes: list[ReleaseProcess]
     broker: Broker | None = None
+    target_s: float = TARGET_S
+    #: Rows a second, where somebody knows it.
+    given: float | None = None
     #: Remarks that belong beside the table.
     remarks: list[str] = field(default_factory=list)
     _serial: Iterator[int] = field(default_factory=itertools.count)
@@ -61,27 +66,40 @@ class Setting:
         """A path of its own for a checkpoint, a control folder, or results."""
         return self.folder / f"{what}-{next(self._serial)}"
 
-    def capacity(
-        self, process: ReleaseProcess, query: Query | None = None, target_s: float = TARGET_S
-    ) -> Capacity:
-        """What this machine sustains without a gate, through this source."""
+    def capacity(self, process: ReleaseProcess, query: Query | None = None) -> float:
+        """Rows a second that this machine sustains without a gate, through this source.
+
+        Where it is given the streams run all the same: they warm up the session.
+        """
         asked = query or Query()
-        found, how = [], Calibration()
-        for rate, lasts in ((how.slow_rate, _SLOW_S), (how.busy_rate, _BUSY_S)):
-            schedule = Schedule((float(rate),) * round(lasts / TICK_S))
-            ran = self.run(process, schedule, Shedding(), query=asked, unit=float(rate))
+        found, how, control = [], Calibration(), str(self.fresh("control"))
+        streams = (
+            (how.slow_rate, how.slow_batches, _SLOW_S, Shedding()),
+            (how.busy_rate, how.busy_batches, _BUSY_S, Shedding()),
+            # A gate's first batch starts Python workers; whose run comes first should not pay for them.
+            (how.slow_rate, 2, _WARM_S, Shedding("gate", hold_s=self.target_s, control=control)),
+        )
+        for rate, batches, least_s, shedding in streams:
+            schedule = Schedule((float(rate),) * round(_LONGEST_S / TICK_S))
+            ran = self.run(
+                process,
+                schedule,
+                shedding,
+                query=asked,
+                unit=float(rate),
+                enough_batches=batches,
+                least_s=least_s,
+            )
             ended = list(ran.answered.ended)
             if not ended:
                 raise BadArgument(
-                    f"not one batch of {rate:,} rows/s ended in {lasts:g} s: this machine is too busy "
-                    "to measure what it sustains; run the benchmark again when it is calmer"
+                    f"not one batch of {rate:,} rows/s ended in {_LONGEST_S:g} s: this machine is too "
+                    "busy to measure what it sustains; run the benchmark again when it is calmer"
                 )
             found.append(ended)
-        # A gate's first batch starts Python workers; whose run comes first should not pay for them.
-        warm = Shedding("gate", hold_s=target_s, control=str(self.fresh("control")))
-        short = Schedule((float(how.slow_rate),) * round(_WARM_S / TICK_S))
-        self.run(process, short, warm, query=asked, unit=float(how.slow_rate))
-        return how.line(found[0], found[1], target_s, asked.trigger_s)
+        if self.given is not None:
+            return self.given
+        return how.line(found[0], found[1], self.target_s, asked.trigger_s).rows_per_second
 
     def run(
         self,
@@ -93,16 +111,20 @@ class Setting:
         unit: float = 0.0,
         rows: int = 0,
         cap_rows: float | None = None,
+        **until: Any,
     ) -> Ran:
         """Send a schedule through a query of its own, and hand back what became of it.
 
         `unit` is the rate of the rate source, whose rows are multiplied; `rows` is what a message stands
-        for, by default as few as the producer can do with; `cap_rows` the most that a batch may take.
+        for, by default as few as the producer can do with; `cap_rows` the most that a batch may take;
+        `until` says when to end before the schedule does, as in `RunOrder`.
         """
         began = time.time() + RATE_LEAD_S
         rows = rows or rows_each(max(schedule.rates))
         source, sink = self.opened(schedule, began, unit, rows, cap_rows)
-        order = RunOrder(source, shedding, str(self.fresh("checkpoint")), TARGET_S, query or Query())
+        order = RunOrder(
+            source, shedding, str(self.fresh("checkpoint")), self.target_s, query or Query(), **until
+        )
         if sink is None:
             return Ran(process.run(order, lambda: began + schedule.seconds), began)
         with contextlib.ExitStack() as stack:
@@ -147,7 +169,12 @@ class Setting:
 
 @contextlib.contextmanager
 def settings_of(
-    source: str, beside: str | None = None, say: Callable[[str], None] = lambda text: None
+    source: str,
+    beside: str | None = None,
+    say: Callable[[str], None] = lambda text: None,
+    *,
+    target_s: float = TARGET_S,
+    capacity: float | None = None,
 ) -> Iterator[Setting]:
     """Sessions and broker, stopped at the end. Where no broker can be had, files stand in for it."""
     if source not in SOURCES:
@@ -171,4 +198,4 @@ def settings_of(
             say(f"starting a session ({release.name})")
             made = ReleaseProcess(release, folder / f"spark-{release.name}", more)
             processes.append(stack.enter_context(made))
-        yield Setting(folder, source, processes, broker, remarks)
+        yield Setting(folder, source, processes, broker, target_s, capacity, remarks)
