@@ -95,7 +95,7 @@ def test_a_batch_cut_short_is_outside_and_carries_no_rows() -> None:
 def test_capacity_is_what_can_go_on_for_ever() -> None:
     slow = [batch(0, 0.7, arrived=1), batch(1, 0.5, arrived=1)]
     busy = [batch(0, 9.0, arrived=400_001), batch(1, 4.5, arrived=400_001)]
-    found = Calibration()._capacity(slow, busy, target_s=2.0, trigger_s=1.0)
+    found = Calibration().line(slow, busy, target_s=2.0, trigger_s=1.0)
     assert (found.fixed_s, found.per_row_s) == pytest.approx((0.5, 1e-5), rel=1e-3)
     assert found.fixed_s + found.per_row_s * 2.0 * found.rows_per_second == pytest.approx(2.0)
 
@@ -103,6 +103,6 @@ def test_capacity_is_what_can_go_on_for_ever() -> None:
 def test_a_target_below_the_price_of_a_batch_is_refused() -> None:
     slow, busy = [batch(0, 3.0, arrived=100)], [batch(1, 5.0, arrived=400_000)]
     with pytest.raises(BadArgument, match="before its first row"):
-        Calibration()._capacity(slow, busy, target_s=2.0, trigger_s=1.0)
+        Calibration().line(slow, busy, target_s=2.0, trigger_s=1.0)
     with pytest.raises(BadArgument, match="calmer"):
-        Calibration()._capacity([], [], target_s=2.0, trigger_s=1.0)
+        Calibration().line([], [], target_s=2.0, trigger_s=1.0)

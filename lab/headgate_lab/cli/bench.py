@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
 
-from headgate.cli.plumbing import import_or_explain, json_option, print_json
-from headgate.cli.tables import console, table
+from headgate.cli.plumbing import import_or_explain, json_option
+from headgate_lab.cli.bench_hold import hold, outage, peers
+from headgate_lab.cli.bench_tables import show
 
 __all__ = ["bench"]
 
@@ -25,6 +25,8 @@ def bench() -> None:
     Examples:
       headgate bench gate            what the gate costs a query that it does not shed
       headgate bench hold --json     how well a target is held
+      headgate bench outage          the first batch after an outage, and that of a cold start
+      headgate bench peers           a gate beside a cap, a filter by hand, and nothing
       headgate bench hold-virtual    the same in virtual time: several jobs, bursts, outages
       headgate bench hold-sweep      whether that is flat around the controller's numbers
       headgate bench guard           a guarded function under overload, by policy
@@ -61,48 +63,12 @@ def _benchmark(
         result: dict[str, Any] = import_or_explain(f"headgate_lab.bench.{module or name}:run", extra)(
             quick=quick
         )
-        if as_json:
-            print_json(result)
-        else:
-            _show(result)
-
-
-def _show(result: dict[str, Any]) -> None:
-    """The context's tables if it has any, the ratios, and its remarks."""
-    out, context = console(), result.get("context", {})
-    for title, rows in context.get("tables", {}).items():
-        out.print(_rows(title, rows))
-    out.print(_table(result))
-    for remark in context.get("remarks", ()):
-        out.print(remark, soft_wrap=True)
-
-
-def _table(result: dict[str, Any]) -> Table:
-    made = table(f"bench {result.get('bench', '')}", "<ratio", "value")
-    for name, value in result.get("ratios", {}).items():
-        made.add_row(str(name), _cell(value))
-    return made
-
-
-def _rows(title: str, rows: list[dict[str, Any]]) -> Table:
-    names = list(rows[0]) if rows else []
-    text = [n for n in names if isinstance(rows[0][n], str)]
-    made = table(title, *[f"<{n}" if n in text else n for n in names])
-    for row in rows:
-        made.add_row(*[_cell(row[n]) for n in names])
-    return made
-
-
-def _cell(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+        show(result, as_json)
 
 
 _benchmark("gate", "What a gate costs a query that it does not shed.")
-_benchmark(
-    "hold",
-    "How well a gate holds its target, against the same query without one.",
-    takes="13 minutes; quick: 4.",
-)
+for _command in (hold, outage, peers):
+    bench.add_command(_command)
 _benchmark(
     "hold-virtual",
     "How the controller holds a target in virtual time, over several jobs and kinds of arrivals.",
@@ -230,7 +196,4 @@ def loop_year(batches: int, folder: Path | None, as_json: bool) -> None:
     result = import_or_explain("headgate_lab.bench.year.loop:run", "spark")(
         batches=batches, folder=folder
     )
-    if as_json:
-        print_json(result)
-    else:
-        _show(result)
+    show(result, as_json)

@@ -74,11 +74,12 @@ class Calibration:
                 busy.append(batch)
                 if time.monotonic() - began > self.busy_s and len(busy) >= self.busy_batches:
                     break
-        return self._capacity(slow, busy, target_s, workload.trigger_s)
+        return self.line(slow, busy, target_s, workload.trigger_s)
 
-    def _capacity(
+    def line(
         self, slow: list[Batch], busy: list[Batch], target_s: float, trigger_s: float
     ) -> Capacity:
+        """The line through the best batch of each stream, and what it says of a target."""
         if not slow or not busy:
             raise BadArgument(
                 f"not one batch ended in {self.longest_s:g} s: this machine is too busy to measure "

@@ -1,0 +1,1 @@
+"""How a target is held on Spark: loads, bursts, traces, outages, and what else one could do."""
