@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from headgate.joins.allowance import ALLOWANCE
+from headgate.control.allowance import ALLOWANCE
 from headgate.spark.join.terms import WORK
 from headgate_lab.bench.join.numbers import run
 from headgate_lab.bench.numbers import Number, sweep

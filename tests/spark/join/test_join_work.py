@@ -50,7 +50,9 @@ class Memory:
         self.payloads[number] = block.payload
         self.summaries[number] = block.summary.to_bytes()
         size = len(block.payload)
-        return Stored(number, block.side, block.bucket, block.n, block.rows.span, block.digest, size)
+        drawn = () if block.chances is None else (block.stands_for, block.heaviest)
+        own = number, block.side, block.bucket, block.n, block.rows.span, block.digest, size
+        return Stored(*own, *drawn)
 
     def remove(self, stored: Stored) -> None:
         del self.payloads[stored.number], self.summaries[stored.number]

@@ -16,11 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from headgate.joins.arrays import Floats
 from headgate.joins.conditions import Condition, Equal, InnerProduct, Predicate
 from headgate.joins.item_counts import ItemCounts
 from headgate.joins.rows import KeyRows, PlainRows, Rows, SetRows, VectorRows, WeightedRows
 from headgate.joins.utilities import Utilities
-from headgate.spark.join.pack import HASH, KEY, KIND, TIME, VALUE, as_one, packed, unpacked
+from headgate.spark.join.pack import CHANCE, HASH, KEY, KIND, TIME, VALUE, as_one, packed, unpacked
 from headgate.spark.join.terms import JoinTerms
 
 __all__ = ["Block", "Summary", "block_of", "cut", "gathered", "rows_of"]
@@ -137,6 +138,24 @@ class Block:
     def n(self) -> int:
         """How many rows it has."""
         return int(self.batch.num_rows)
+
+    @cached_property
+    def chances(self) -> Floats | None:
+        """With what chance each row was taken in; None where all of them were for certain."""
+        if CHANCE not in self.batch.schema.names:
+            return None
+        found = self.batch.column(CHANCE).to_numpy()
+        return found if len(found) and found.min() < 1.0 else None
+
+    @cached_property
+    def stands_for(self) -> float:
+        """How many rows its rows stand for: more than it has, where some were left out."""
+        return float(self.n) if self.chances is None else float((1.0 / self.chances).sum())
+
+    @cached_property
+    def heaviest(self) -> float:
+        """The most rows that one of its rows stands for."""
+        return 1.0 if self.chances is None else float(1.0 / self.chances.min())
 
     def buckets(self, basic_us: int) -> npt.NDArray[np.int64]:
         """The basic window of each row."""

@@ -30,7 +30,7 @@ from headgate.errors import BadArgument
 from headgate.joins.conditions import Condition, Equal, InnerProduct, Predicate
 from headgate.spark.gate.identity import require_own_column, require_timestamp, row_hash
 from headgate.spark.gate.shape import quoted, quoted_name
-from headgate.spark.join.pack import HASH, KEY, KIND, OWN, TIME, VALUE, Grid
+from headgate.spark.join.pack import COIN, HASH, KEY, KIND, OWN, TIME, VALUE, Grid
 
 __all__ = [
     "KINDS",
@@ -184,6 +184,9 @@ def encoded(
             names = [time, *(condition.left_columns if side == 0 else condition.right_columns)]
         spread = row_hash(frame, [quoted_name(name) for name in names], _SPREAD_SEED)
     own = [F.unix_micros(quoted(time)).alias(TIME), spread.alias(HASH)]
+    if grid.by_key:  # rows of one key must not share a coin
+        coin = row_hash(frame, [quoted_name(name) for name in frame.columns], _SPREAD_SEED)
+        own.append(coin.alias(COIN))
     if key is not None:
         own.append(key.alias(KEY))
     if has_utility:

@@ -27,6 +27,10 @@ class Stored:
     span: tuple[int, int]
     digest: str
     size: int
+    #: The rows that it stands for, where some were left out; None: its own.
+    weight: float | None = None
+    #: The most rows that one of its rows stands for.
+    heaviest: float = 1.0
 
 
 @dataclass
@@ -63,7 +67,9 @@ class Index:
             "next": self.next_number,
             "paid": [self.pairs, self.comparisons],
             "blocks": [
-                [s.number, s.side, s.bucket, s.n, *s.span, s.digest, s.size] for s in self.blocks
+                [s.number, s.side, s.bucket, s.n, *s.span, s.digest, s.size]
+                + ([] if s.weight is None else [s.weight, s.heaviest])
+                for s in self.blocks
             ],
         }
         text = json.dumps(head, separators=(",", ":")).encode()
@@ -79,7 +85,7 @@ class Index:
                 f"the checkpoint holds a join's state of version {head['v']!r}; this Headgate reads "
                 f"version {_VERSION}: use the Headgate that wrote it, or start with a new checkpoint"
             )
-        blocks = [Stored(b[0], b[1], b[2], b[3], (b[4], b[5]), b[6], b[7]) for b in head["blocks"]]
+        blocks = [Stored(b[0], b[1], b[2], b[3], (b[4], b[5]), *b[6:]) for b in head["blocks"]]
         stats = LagStats.from_bytes(value[4 + size :], config)
         return cls(stats, head["layout"], head["watermark"], blocks, head["next"], *head["paid"])
 
@@ -109,12 +115,17 @@ class Target:
     span: tuple[int, int]
     bucket: int
     held: Block | Stored
+    #: The rows that it stands for.
+    weight: float
+    heaviest: float = 1.0
 
     @classmethod
     def of(cls, held: Block | Stored) -> Target:
         """Of a block, new or stored."""
-        span = held.rows.span if isinstance(held, Block) else held.span
-        return cls(held.n, span, held.bucket, held)
+        if isinstance(held, Block):
+            return cls(held.n, held.rows.span, held.bucket, held, held.stands_for, held.heaviest)
+        weight = float(held.n) if held.weight is None else held.weight
+        return cls(held.n, held.span, held.bucket, held, weight, held.heaviest)
 
     def block(self, store: BlockStore) -> Block:
         """Its rows; read from the store if it is not new."""

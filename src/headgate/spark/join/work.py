@@ -23,6 +23,7 @@ from headgate.errors import SnapshotError
 from headgate.joins.lag_stats import LagStats
 from headgate.spark.join.block import Block, cut, gathered
 from headgate.spark.join.comparing import Comparer
+from headgate.spark.join.left_out.items_told import items_of
 from headgate.spark.join.pack import TIME
 from headgate.spark.join.ranking import Candidate, Ranking
 from headgate.spark.join.state import BlockStore, Index, Stored, Target
@@ -67,8 +68,12 @@ class JoinWork:
         plan: Plan,
         batch: int,
         shard: int = 0,
+        copies: tuple[int, int] = (1, 1),
     ) -> Done:
-        """One batch; `arrived` are payloads by side. Changes index and store."""
+        """One batch; `arrived` are payloads by side. Changes index and store.
+
+        The rows of each side are at so many shards (`copies`), this one among them.
+        """
         terms = self.terms
         done = Done(LagStats(index.stats.lags, index.stats.kinds))
         # Late is what was behind the watermark when the last batch ended, as Spark has it: an operator
@@ -78,8 +83,13 @@ class JoinWork:
         new = self._new_blocks(arrived, late, done)
         candidates = self._candidates(index, new)
         for probe in new:
-            wanted = sum(terms.cost(1, t.n) for p, t in candidates if p is probe)
-            done.want(probe.buckets(terms.basic_us), wanted)
+            own = [t for p, t in candidates if p is probe]
+            wanted = sum(terms.cost(1, t.n) for t in own)
+            full = sum(terms.cost(1, t.weight) for t in own)
+            weights = None if probe.chances is None else 1.0 / probe.chances
+            done.want(probe.buckets(terms.basic_us), wanted, weights, full)
+            heaviest = probe.heaviest * max((t.heaviest for t in own), default=1.0)
+            done.largest_weight = max(done.largest_weight, heaviest)
         allowed = self._allowed(plan, done.wanted, index)
         comparer = Comparer(terms, store, done)
         if allowed is None:
@@ -93,10 +103,13 @@ class JoinWork:
                 if len(one.sampled):
                     comparer.compare(one.probe, one.targets, one.sampled, one.chances)
             done.widen_error_if_sample_empty()
+        done.add_variance_of_rows(copies)
         index.pay(done.total("found") + done.total("missed"), done.wanted)
         index.stats.learn(done.stats)
         self._keep(index, store, new)
         self._expire(index, store, watermark_us)
+        if plan.work is not None:  # under a target the next batch may have to leave rows out
+            done.items = items_of(terms, index, store, new)
         return done
 
     def _new_blocks(

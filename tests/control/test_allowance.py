@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from headgate.control.allowance import Allowance, AllowanceConfig, Spent
 from headgate.errors import BadArgument
-from headgate.joins.allowance import Allowance, AllowanceConfig, Spent
 
 
 class Machine:
@@ -144,7 +144,7 @@ def test_a_quiet_night_does_not_make_comparisons_look_dear():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"aim": 0.0}, {"memory": 1.0}, {"recent": 0}, {"stall": 0.5}, {"telling_s": 0.0}]
+    "wrong", [{"aim": 0.0}, {"memory": 1.0}, {"inside": 0.0}, {"stall": 0.5}, {"telling_s": 0.0}]
 )
 def test_numbers_that_mean_nothing_are_refused(wrong):
     with pytest.raises(BadArgument, match=next(iter(wrong))):
