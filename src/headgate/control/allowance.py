@@ -14,10 +14,10 @@ that the durations of batches alone cannot tell their prices apart, and the firs
 more often is missed by far
 (`test_a_fit_of_durations_alone_cannot_tell_comparisons_from_results`). The operator has timed both.
 What is left after them is what a gate's batch takes, too: a fixed time, and a price for each row that
-came and for each that was taken in. So a gate's own fit learns it (`BatchCost`), with the same margin. From
-it follow the rows that fit, where rows alone do not, and the time that is left for comparing in a batch
-of a given size. One slope is learned besides: what the rest of the query takes for
-a result, held to a guess.
+came and for each that was taken in. So a gate's own fit learns it (`BatchCost`), with the same margin.
+From it follow the rows that fit, where rows alone do not, and the time that is left for comparing in a
+batch of a given size. One slope is learned besides: what the rest of the query takes for a result, held
+to a guess.
 """
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ class Allowance:
         if cost.samples <= COLD_BATCHES:
             most = max(FIRST_ROWS * self.target_s, self._rows[0])
             return RowBudget(self.target_s, most=most, min_keep=config.min_keep)
-        room, fits = (config.aim - config.least) * self.target_s, self._fits
+        room, fits = (1.0 - config.least) * self.target_s, self._fits
         whole = fits.whole(room)
         if not self._cutting:  # too many rows have to be proved
             whole = max(whole, fits.surely_within(room))

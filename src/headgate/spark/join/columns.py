@@ -163,6 +163,14 @@ def _key(condition: Condition, column: str, kind: DataType) -> Column | None:
     return F.transform(value, lambda x: _number(x, element))
 
 
+def _is_its_own_key(condition: Condition, kind: DataType) -> bool:
+    """Whether kernels can read the column as it is: then it travels once."""
+    if isinstance(condition, Equal):
+        return isinstance(kind, LongType)
+    whole = isinstance(kind, ArrayType) and isinstance(kind.elementType, LongType)
+    return whole and not isinstance(condition, InnerProduct)
+
+
 def encoded(
     frame: DataFrame,
     side: int,
@@ -187,7 +195,7 @@ def encoded(
     if grid.by_key:  # rows of one key must not share a coin
         coin = row_hash(frame, [quoted_name(name) for name in frame.columns], _SPREAD_SEED)
         own.append(coin.alias(COIN))
-    if key is not None:
+    if key is not None and not _is_its_own_key(condition, kind):
         own.append(key.alias(KEY))
     if has_utility:
         own.append(F.lit(0.0).alias(VALUE) if utility is None else _utility(frame, utility))

@@ -47,8 +47,9 @@ __all__ = [
     "unpacked",
 ]
 
-#: What a packed row has beside the user's own columns; `VALUE` and `KIND` only if asked for, `CHANCE` if
-#: rows were drawn. `COIN` decides then, where `HASH` is the key's, and goes no further.
+#: What a packed row has beside the user's own columns; `KEY` only if kernels cannot read the user's own,
+#: `VALUE` and `KIND` if asked for, `CHANCE` if rows were drawn. `COIN` decides then, where
+#: `HASH` is the key's, and goes no further.
 OWN = TIME, HASH, KEY, VALUE, KIND, CHANCE, COIN = (
     "_hg_time", "_hg_hash", "_hg_key", "_hg_value", "_hg_kind", "_hg_chance", "_hg_coin",
 )  # fmt: skip
@@ -111,6 +112,8 @@ def as_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
         return batches[0]
     if any(CHANCE in batch.schema.names for batch in batches):
         batches = [_with_chances(batch) for batch in batches]
+    if len({KEY in batch.schema.names for batch in batches}) > 1:  # 0.1.0 sent whole numbers twice
+        batches = [b.drop_columns([KEY]) if KEY in b.schema.names else b for b in batches]
     found = pa.Table.from_batches(batches).combine_chunks().to_batches()
     if len(found) != 1:
         raise BadArgument(

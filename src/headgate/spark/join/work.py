@@ -124,7 +124,10 @@ class JoinWork:
             if not parts:
                 continue
             rows = gathered(parts)
-            on_time = rows.filter(pc.greater_equal(rows.column(TIME), watermark_us))
+            # They are in order of time: the first one tells whether any is late.
+            on_time = rows
+            if rows.num_rows and rows.column(TIME)[0].as_py() < watermark_us:
+                on_time = rows.filter(pc.greater_equal(rows.column(TIME), watermark_us))
             done.rows[side] = on_time.num_rows
             done.late[side] = rows.num_rows - on_time.num_rows
             found += cut(side, on_time, self.terms)

@@ -101,7 +101,7 @@ class DrawnTask:
             return np.full(batch.num_rows, self._draw.share)
         side = self._drawer.side
         met, ahead = self._scores.expected(
-            self._drawer.condition, rows_of(self._drawer.condition, batch), side
+            self._drawer.condition, rows_of(self._drawer.condition, batch, side), side
         )
         classes = classes_of(met + ahead)
         counts = np.bincount(classes, minlength=CLASSES).astype(np.float64)
