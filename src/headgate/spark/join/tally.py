@@ -69,8 +69,8 @@ class Done:
     utility_totals: RowTotals = field(default_factory=RowTotals)
     #: What its state's items are, for scores of rows to come; None where nobody asks.
     items: ItemsTold | None = None
-    #: The most pairs that one pair stands for, over all that were compared or could have been.
-    largest_weight: float = 1.0
+    #: The most rows that one row stands for, over all that were compared or could have been.
+    heaviest: float = 1.0
     #: The variance of the batch's estimate beyond that of its windows: they have rows in common.
     shared: float = 0.0
     utility_shared: float = 0.0
@@ -117,16 +117,17 @@ class Done:
         """Where rows were drawn: how far that alone may have taken the estimates.
 
         As with comparisons, drawn rows without a match do not prove that those left out have none: the
-        error is then what one pair of the rows that stand for most would have stood for.
+        error is then what one pair would have stood for, of a row that stands for most and one that was
+        kept for certain, or of any two on average if that is more.
         """
-        if self.largest_weight <= 1.0 or not self.windows:
+        if self.heaviest <= 1.0 or not self.windows:
             return
         pairs = self.total("found")
         utility = self.total("utility") / pairs if pairs else 0.0
         whole, windows = self.totals.variance(copies)
         worth, worths = self.utility_totals.variance(copies)
-        least = self.largest_weight**2
         for bucket, tally in self.windows.items():
+            least = max(self.heaviest, tally.full / tally.wanted if tally.wanted else 1.0) ** 2
             tally.variance += windows.get(bucket, 0.0) or least
             tally.utility_variance += worths.get(bucket, 0.0) or least * utility * utility
         self.shared = max(0.0, whole - sum(windows.values()))

@@ -88,8 +88,7 @@ class JoinWork:
             full = sum(terms.cost(1, t.weight) for t in own)
             weights = None if probe.chances is None else 1.0 / probe.chances
             done.want(probe.buckets(terms.basic_us), wanted, weights, full)
-            heaviest = probe.heaviest * max((t.heaviest for t in own), default=1.0)
-            done.largest_weight = max(done.largest_weight, heaviest)
+            done.heaviest = max(done.heaviest, probe.heaviest, *(t.heaviest for t in own))
         allowed = self._allowed(plan, done.wanted, index)
         comparer = Comparer(terms, store, done)
         if allowed is None:
