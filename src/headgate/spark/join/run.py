@@ -94,6 +94,8 @@ class JoinRun(SettledRun[JoinSpec, JoinReport]):
     def __init__(self, spec: JoinSpec, query: str) -> None:
         super().__init__(spec, query)
         self._sizing = Sizing()
+        #: Whether the last batch met a plan for its own size.
+        self._sized = False
         self._seen = RowsSeen(spec.copies)
         self._allowance = self._restored(self.settings)
         # What a batch that runs again took says nothing of its first time.
@@ -135,12 +137,19 @@ class JoinRun(SettledRun[JoinSpec, JoinReport]):
         """The rows that the next batch may take in, and the work that it may do."""
         try:
             offer = self._offer()
-            urgent_s = None if offer is None else 0.0
+            urgent_s = None if offer is None else self._urgent_s()
             self._store.publish(
                 self.plan(), self.last_batch, urgent_s, spec=self.spec.number, offer=offer
             )
         except OSError as error:
             log.warning("%s: the plan cannot be written (%s)", self, error)
+
+    def _urgent_s(self) -> float:
+        """How long a batch must last before the plan that follows it is worth waiting for.
+
+        A batch that meets a plan for its own size needs the last report for the prices alone.
+        """
+        return 0.5 * (self.settings.target_s or 0.0) if self._sized else 0.0
 
     def pass_over(self, batch: int) -> None:
         """A batch ended that had nothing for this join."""
@@ -152,6 +161,7 @@ class JoinRun(SettledRun[JoinSpec, JoinReport]):
         """How fast it was, what results, rows and batches cost, and what rows were like."""
         sums, pinned = report.sums, self.pinned(report.sample.batch_id)
         self._allowance.learn(report.spent)
+        self._sized = pinned is not None and pinned.sized
         if pinned is not None and pinned.expected is not None:
             self._sizing.add(pinned.expected.sizes, round(report.spent.arrived_rows))
         probed = sums["probed_left"], sums["probed_right"]
