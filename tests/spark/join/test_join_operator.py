@@ -68,7 +68,7 @@ def _packed(batch: pa.RecordBatch, side: int, draw: RowDraw) -> list[dict[str, A
         def of_task(self) -> DrawnTask:
             return DrawnTask(self, draw)
 
-    drawer = Here(None, CONDITION, side, 5)  # type: ignore[arg-type]
+    drawer = Here(None, CONDITION, side, 5)
     packer = Packer(side, GRID, NAMES, batch.schema, (0, 1), drawer)
     plain = batch.rename_columns([f"c{i}" for i in range(len(NAMES))])
     return [row for out in packer([plain]) for row in out.to_pylist()]

@@ -38,7 +38,7 @@ def _batch(rows: int, seed: int, first: int = 0, side: int = 0, span: int = 1000
 
 
 def _drawn(batch: pa.RecordBatch, draw: RowDraw, side: int, seed: int) -> pa.RecordBatch:
-    task = DrawnTask(RowDrawer(None, CONDITION, side, seed), draw)  # type: ignore[arg-type]
+    task = DrawnTask(RowDrawer(None, CONDITION, side, seed), draw)
     return task.kept(batch)
 
 
@@ -53,9 +53,9 @@ def _draw_that_scores(share: float, seed: int = 1) -> RowDraw:
         assert done.items is not None
         if seen.items is not None:
             for side in (0, 1):
-                task = DrawnTask(RowDrawer(None, CONDITION, side, seed), RowDraw(1.0, (), seen.items))  # type: ignore[arg-type]
+                task = DrawnTask(RowDrawer(None, CONDITION, side, seed), RowDraw(1.0, (), seen.items))
                 task.kept(sides[side])
-                told[side] = task._seen
+                told[side] = task.seen
         items = [ItemsTold.from_bytes(done.items.to_bytes())]
         seen.learn(told, items, (done.probed[0], done.probed[1]), (400.0, 400.0))
     return draw_of(seen.classes, seen.items, share)
@@ -131,7 +131,7 @@ def test_packing_tells_what_came_and_keeps_chances():
         def of_task(self):
             return DrawnTask(self, draw)
 
-    drawer = Here(None, CONDITION, 1, 5)  # type: ignore[arg-type]
+    drawer = Here(None, CONDITION, 1, 5)
     packer = Packer(1, Grid.of(2, False), names, batch.schema, (0, 1), drawer)
     rows = [
         row

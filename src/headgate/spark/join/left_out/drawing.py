@@ -65,7 +65,8 @@ class RowsTold:
 class RowDrawer:
     """What a packing task of one side needs to leave rows out."""
 
-    plans: TaskPlan
+    #: None where the caller has the plan itself.
+    plans: TaskPlan | None
     condition: Condition
     side: int
     seed: int
@@ -73,17 +74,17 @@ class RowDrawer:
     def of_task(self) -> DrawnTask | None:
         """This task's draw; None outside a stream, and where the batch's plan takes every row."""
         here = batch_of_task()
-        draw = None if here is None else self.plans.of(*here).rows
+        draw = None if here is None or self.plans is None else self.plans.of(*here).rows
         return None if draw is None else DrawnTask(self, draw)
 
 
 class DrawnTask:
-    """The draw of one task, and what it saw."""
+    """The draw of one task, and what it has seen (`seen`)."""
 
     def __init__(self, drawer: RowDrawer, draw: RowDraw) -> None:
         self._drawer, self._draw = drawer, draw
         self._scores = None if draw.items is None else RowScores.from_text(draw.items)
-        self._seen = RowsTold()
+        self.seen = RowsTold()
 
     def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that are taken in, with the chance that each of them had."""
@@ -91,13 +92,13 @@ class DrawnTask:
         coin = batch.column(COIN if COIN in batch.schema.names else HASH).to_numpy()
         kept = drawn(coin, odds, self._drawer.seed, self._drawer.side)
         found = batch.append_column(CHANCE, pa.array(odds)).filter(pa.array(kept))
-        self._seen += RowsTold(kept=float(found.num_rows))
+        self.seen += RowsTold(kept=float(found.num_rows))
         return found
 
     def _odds(self, batch: pa.RecordBatch) -> Floats:
         rows = float(batch.num_rows)
         if self._scores is None:
-            self._seen += RowsTold(arrived=rows)
+            self.seen += RowsTold(arrived=rows)
             return np.full(batch.num_rows, self._draw.share)
         side = self._drawer.side
         met, ahead = self._scores.expected(
@@ -105,11 +106,11 @@ class DrawnTask:
         )
         classes = classes_of(met + ahead)
         counts = np.bincount(classes, minlength=CLASSES).astype(np.float64)
-        self._seen += RowsTold(rows, 0.0, float(met.sum()), float(ahead.sum()), counts)
+        self.seen += RowsTold(rows, 0.0, float(met.sum()), float(ahead.sum()), counts)
         if not self._draw.chances:
             return np.full(batch.num_rows, self._draw.share)
         return np.asarray(self._draw.chances)[classes]
 
     def told(self) -> bytes | None:
         """What goes to the operator; None if no row came."""
-        return self._seen.to_bytes() if self._seen.arrived else None
+        return self.seen.to_bytes() if self.seen.arrived else None
