@@ -1,4 +1,4 @@
-"""Rows left out in virtual time: by matches they find more than at random, and say how much is missing."""
+"""Rows left out in virtual time: by matches they find more, and say how much is missing."""
 
 from __future__ import annotations
 
