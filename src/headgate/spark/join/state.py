@@ -13,6 +13,9 @@ from headgate.spark.join.block import Block, Summary
 __all__ = ["BlockStore", "Index", "Stored", "Target"]
 
 _VERSION = 1
+#: Weight of the past in what choices use of their units, a batch; and the least that is believed: a
+#: choice is never given more than two and a half times its units.
+_MEMORY, _LEAST_USED = 0.5, 0.4
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,9 @@ class Index:
     #: Pairs and comparisons of the full join, as the last batch with any tells.
     pairs: float = 0.0
     comparisons: float = 0.0
+    #: The share of the units given to a choice that its comparisons and results took, lately: expected
+    #: matches are an upper bound, and what results do not take is time left unused.
+    used: float = 1.0
 
     @property
     def pay_off(self) -> float:
@@ -58,6 +64,11 @@ class Index:
         if comparisons:
             self.pairs, self.comparisons = pairs, comparisons
 
+    def spend(self, units: float, given: float) -> None:
+        """Note what a choice took of the units that it was given."""
+        if given > 0.0:
+            self.used = _MEMORY * self.used + (1.0 - _MEMORY) * min(1.0, max(_LEAST_USED, units / given))
+
     def to_bytes(self) -> bytes:
         """A versioned value for the state."""
         head = {
@@ -66,6 +77,7 @@ class Index:
             "watermark": self.watermark_us,
             "next": self.next_number,
             "paid": [self.pairs, self.comparisons],
+            **({} if self.used == 1.0 else {"used": self.used}),
             "blocks": [
                 [s.number, s.side, s.bucket, s.n, *s.span, s.digest, s.size]
                 + ([] if s.weight is None else [s.weight, s.heaviest])
@@ -87,7 +99,11 @@ class Index:
             )
         blocks = [Stored(b[0], b[1], b[2], b[3], (b[4], b[5]), *b[6:]) for b in head["blocks"]]
         stats = LagStats.from_bytes(value[4 + size :], config)
-        return cls(stats, head["layout"], head["watermark"], blocks, head["next"], *head["paid"])
+        used = float(head.get("used", 1.0))  # 0.1.0 had none
+        pairs, comparisons = head["paid"]
+        return cls(
+            stats, head["layout"], head["watermark"], blocks, head["next"], pairs, comparisons, used
+        )
 
 
 class BlockStore(Protocol):

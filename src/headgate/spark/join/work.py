@@ -101,6 +101,9 @@ class JoinWork:
                     comparer.compare(one.probe, one.targets, one.certain)
                 if len(one.sampled):
                     comparer.compare(one.probe, one.targets, one.sampled, one.chances)
+            if plan.work is not None and plan.work.result_units > 0.0:
+                spent = done.made + plan.work.result_units * done.total("found")
+                index.spend(spent, allowed)
             done.widen_error_if_sample_empty()
         done.add_variance_of_rows(copies)
         index.pay(done.total("found") + done.total("missed"), done.wanted)
@@ -155,11 +158,13 @@ class JoinWork:
 
     def _allowed(self, plan: Plan, wanted: float, index: Index) -> float | None:
         """Units that may be spent; None if all of it fits."""
-        results = 0.0 if plan.work is None else plan.work.result_units * index.pay_off
-        limits = [] if plan.work is None else [plan.work.units]
-        limits += [] if plan.default >= 1.0 else [plan.default * wanted * (1.0 + results)]
-        if not limits or wanted * (1.0 + results) <= min(limits):
+        work = plan.work
+        results = 0.0 if work is None else work.result_units * index.pay_off
+        limits = [] if plan.default >= 1.0 else [plan.default * wanted * (1.0 + results)]
+        if wanted * (1.0 + results) <= min([*limits, np.inf if work is None else work.units]):
             return None
+        if work is not None:  # results are fewer than a choice expects: it is given as much more
+            limits.append(work.units / (index.used if work.result_units > 0.0 else 1.0))
         return min(limits)
 
     def _keep(self, index: Index, store: BlockStore, new: list[Block]) -> None:
