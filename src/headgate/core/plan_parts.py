@@ -96,7 +96,7 @@ class WorkLimit:
 
 @dataclass(frozen=True)
 class RowDraw:
-    """Which rows a join takes in, where rows alone would not fit (`headgate.joins.row_scores`).
+    """Which rows a join takes in, where rows alone would not fit (`headgate.joins.row_draw.scores`).
 
     >>> RowDraw.from_json(RowDraw(0.25, (0.1, 1.0)).to_json())
     RowDraw(share=0.25, chances=(0.1, 1.0), items=None)

@@ -18,7 +18,7 @@ from headgate.spark.join.operator import JoinOperator
 from headgate.spark.join.pack import HASH, KEY, TIME, Grid, Packer
 from headgate.spark.join.terms import JoinTerms
 from headgate.spark.join.work import JoinWork
-from tests.spark.join.test_rows_left_out import CONDITION, _batch
+from tests.spark.join.left_out.test_rows_left_out import CONDITION, _batch
 
 NAMES = (TIME, HASH, KEY, "id")
 GRID = Grid.of(2, False)

@@ -12,7 +12,7 @@ import pytest
 import headgate as hg
 from headgate.control.allowance import Allowance
 from headgate.core.row_budget import RowBudget
-from headgate.joins.row_scores import CLASSES
+from headgate.joins.row_draw.scores import CLASSES
 from headgate.spark.join.run import JoinSpec
 from headgate.store.ledger.audit import audit
 from tests.spark.conftest import records

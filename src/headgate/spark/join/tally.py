@@ -10,7 +10,7 @@ import numpy.typing as npt
 from headgate.joins.arrays import Floats, Indices
 from headgate.joins.choice import missed
 from headgate.joins.lag_stats import LagStats
-from headgate.joins.row_totals import RowTotals
+from headgate.joins.row_draw.totals import RowTotals
 from headgate.spark.join.block import Block
 from headgate.spark.join.left_out.items_told import ItemsTold
 

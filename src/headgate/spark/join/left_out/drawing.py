@@ -16,8 +16,8 @@ import pyarrow as pa
 from headgate.core.plan_parts import RowDraw
 from headgate.joins.arrays import Floats
 from headgate.joins.conditions import Condition
-from headgate.joins.row_chances import drawn
-from headgate.joins.row_scores import CLASSES, RowScores, classes_of
+from headgate.joins.row_draw.chances import drawn
+from headgate.joins.row_draw.scores import CLASSES, RowScores, classes_of
 from headgate.spark.gate.task_plan import TaskPlan, batch_of_task
 from headgate.spark.join.block import rows_of
 from headgate.spark.join.pack import CHANCE, COIN, HASH

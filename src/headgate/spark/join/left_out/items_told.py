@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headgate.joins.item_counts import ItemCounts
-from headgate.joins.row_scores import Shares
+from headgate.joins.row_draw.scores import Shares
 from headgate.spark.join.block import Block
 from headgate.spark.join.state import BlockStore, Index, Stored
 from headgate.spark.join.terms import JoinTerms

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from headgate.core.plan_parts import RowDraw
-from headgate.joins.row_chances import chances
-from headgate.joins.row_scores import CLASSES, Part, RowScores
+from headgate.joins.row_draw.chances import chances
+from headgate.joins.row_draw.scores import CLASSES, Part, RowScores
 from headgate.spark.join.left_out.drawing import RowsTold
 from headgate.spark.join.left_out.items_told import ItemsTold
 

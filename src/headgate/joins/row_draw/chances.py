@@ -1,8 +1,8 @@
 """The chances with which a join takes rows in, so that a share of them fits.
 
-Rows of the highest classes (`headgate.joins.row_scores`) are taken for certain, as far as they fit; rows
-of the class in which the budget ends with what is left for them; and a part of the budget (`explore`) is
-drawn from the rest, half of it evenly and half in proportion to the matches expected, as
+Rows of the highest classes (`headgate.joins.row_draw.scores`) are taken for certain, as far as they fit;
+rows of the class in which the budget ends with what is left for them; and a part of the budget
+(`explore`) is drawn from the rest, half of it evenly and half in proportion to the matches expected, as
 `headgate.joins.choice` does with comparisons. So no row is without a chance, and what the rows left out
 would have matched can be estimated without bias: a pair that is found stands for 1 / (chance of its left
 row x chance of its right row) pairs (Horvitz and Thompson 1952).
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from headgate.errors import BadArgument
 from headgate.joins.arrays import Floats, Integers
-from headgate.joins.row_scores import CLASSES, class_scores
+from headgate.joins.row_draw.scores import CLASSES, class_scores
 from headgate.sketches.hashing import mix64, mix64_array
 
 __all__ = ["EXPLORE", "chances", "drawn"]

@@ -11,7 +11,7 @@ import pytest
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.core.plan_parts import RowDraw, WorkLimit
 from headgate.joins.conditions import overlap
-from headgate.joins.row_scores import CLASSES
+from headgate.joins.row_draw.scores import CLASSES
 from headgate.spark.join.left_out.drawing import DrawnTask, RowDrawer, RowsTold
 from headgate.spark.join.left_out.items_told import ItemsTold
 from headgate.spark.join.left_out.rows_seen import RowsSeen, draw_of

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from headgate.errors import BadArgument, SnapshotError
 from headgate.joins.conditions import overlap
 from headgate.joins.item_counts import ItemCounts, densities
-from headgate.joins.row_chances import chances, drawn
-from headgate.joins.row_scores import CLASSES, Part, RowScores, Shares
-from headgate.joins.row_totals import RowTotals
+from headgate.joins.row_draw.chances import chances, drawn
+from headgate.joins.row_draw.scores import CLASSES, Part, RowScores, Shares
+from headgate.joins.row_draw.totals import RowTotals
 from headgate.joins.rows import SetRows
 
 COUNTS = st.lists(st.integers(0, 10_000), min_size=CLASSES, max_size=CLASSES)
