@@ -35,6 +35,7 @@ def bench() -> None:
       headgate bench cod-data        shedding by group on real data: every allocation, bursts, promises
       headgate bench join            kernels on one core, and a stream join under overload
       headgate bench join-rules      which comparisons first: every rule, on a virtual CPU
+      headgate bench join-rows       which rows a join leaves out, and what it says of their pairs
       headgate bench join-numbers    every tuned number of a join, at half to twice its default
       headgate bench guard-numbers   the same of a guard
       headgate bench themis-deployments   fairness of four shedders, in virtual time
@@ -144,6 +145,13 @@ _benchmark(
     "Which comparisons a join makes first, by rule.",
     module="join.rules",
     takes="2 minutes; quick: 15 seconds.",
+)
+_benchmark(
+    "join-rows",
+    "Which rows a join leaves out where they alone do not fit, in virtual time.",
+    "join",
+    module="join.rows",
+    takes="1 minute; quick: 20 seconds.",
 )
 _benchmark(
     "join-numbers",

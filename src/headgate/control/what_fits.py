@@ -56,7 +56,7 @@ class WhatFits:
         some times as many, and the next one knows more: there is no need to search.
         """
         most = max(1.0, self.cost.rows_within(target, arrived))
-        kept = _largest(most, lambda rows: self._late_s(rows, max(rows, arrived)) <= target)
+        kept = _largest(most, lambda rows: self.late_s(rows, max(rows, arrived)) <= target)
         if kept > 0.0:
             return self.cost.predict(kept, max(kept, arrived)), kept
         # Where nothing can be kept in time, the aim is what the noise alone leaves.
@@ -65,9 +65,9 @@ class WhatFits:
     def whole(self, target: float) -> float:
         """The largest batch that ends inside the target often enough when it is kept whole."""
         most = self.cost.rows_within(target)
-        return _largest(most, lambda rows: self._late_s(rows, rows) <= target)
+        return _largest(most, lambda rows: self.late_s(rows, rows) <= target)
 
-    def _late_s(self, kept: float, arrived: float) -> float:
+    def late_s(self, kept: float, arrived: float) -> float:
         """What a batch takes that is late by just as much as the wanted share of batches may be."""
         expected = self.cost.predict(kept, arrived)
         part = self.cost.per_kept_s * kept / max(expected, 1e-9)
@@ -83,7 +83,7 @@ class WhatFits:
         longer; it is allowed as much more, up to a bound.
         """
         rule = self.rule
-        fitting = (rule.leave if self.cutting else rule.enter) * self._surely_within(lasting)
+        fitting = (rule.leave if self.cutting else rule.enter) * self.surely_within(lasting)
         if arrivals.lasting * max(lasting, arrivals.interval_s) > fitting:
             return 0.0
         if self.cutting or late_s <= lasting:
@@ -91,7 +91,7 @@ class WhatFits:
         longest = self.cost.rows_within(rule.longest * lasting)
         return max(fitting, min(late_s / lasting * fitting, longest))
 
-    def _surely_within(self, seconds: float) -> float:
+    def surely_within(self, seconds: float) -> float:
         """Rows of a whole batch that takes so long.
 
         Overload has to be proved before batches are cut, because one long batch proves nothing: until

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from headgate.core.batch_size import Sizing
 from headgate.core.groups import GroupStats, Strata
@@ -18,7 +18,14 @@ from headgate.core.row_budget import RowBudget
 from headgate.core.row_sic import RowSic
 from headgate.errors import SnapshotError
 
-__all__ = ["Offer"]
+__all__ = ["Offer", "Offered"]
+
+
+class Offered(Protocol):
+    """What is published beside a plan: a gate's `Offer`, or another mechanism's own."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headgate.core.plan_parts import DrawLevel, WorkLimit
+from headgate.core.plan_parts import DrawLevel, RowDraw, WorkLimit
 from headgate.errors import BadArgument, SnapshotError
 
 __all__ = ["KEEP_ALL", "SCALE", "Plan", "threshold"]
@@ -39,7 +39,7 @@ class Plan:
 
     Group keys are 64-bit integers (a class number, or a hash of the grouping columns), so that the
     plan stays small and any policy's groups fit. Labels are for people and never decide anything.
-    What a mechanism needs besides rates is a value of its own: `draw`, `work`, `sic`.
+    What a mechanism needs besides rates is a value of its own: `draw`, `work`, `rows`, `sic`.
 
     >>> Plan(0.5, {7: 1.0}).rate_of(7), Plan(0.5, {7: 1.0}).rate_of(8)
     (1.0, 0.5)
@@ -52,6 +52,8 @@ class Plan:
     draw: DrawLevel | None = None
     #: For a join: what it may compare. None where it may compare everything, or the share `default`.
     work: WorkLimit | None = None
+    #: For a join: which rows it takes in. None where it takes all.
+    rows: RowDraw | None = None
     #: At a site: what each kept row is worth, its source information content (SIC); None elsewhere.
     sic: float | None = None
 
@@ -75,7 +77,7 @@ class Plan:
     def keeps_everything(self) -> bool:
         """Whether no row can be shed under this plan."""
         whole = self.default >= 1.0 and self.level is None and self.work is None
-        return whole and all(rate >= 1.0 for rate in self.exceptions.values())
+        return whole and self.rows is None and all(rate >= 1.0 for rate in self.exceptions.values())
 
     @property
     def keeps_nothing(self) -> bool:
@@ -101,7 +103,7 @@ class Plan:
         """Twelve hexadecimal digits that name what this plan keeps (labels do not count)."""
         default, exceptions = self.thresholds()
         parts: list[Any] = [default, sorted(exceptions.items())]
-        for part in (self.draw, self.work):
+        for part in (self.draw, self.work, self.rows):
             parts += [] if part is None else part.decides()
         text = json.dumps(parts, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -116,7 +118,7 @@ class Plan:
             for key, rate in sorted(self.exceptions.items())
         ]
         value = {"v": _VERSION, "default": self.default, "exceptions": groups}
-        for part in (self.draw, self.work):
+        for part in (self.draw, self.work, self.rows):
             value |= {} if part is None else part.to_json()
         return value if self.sic is None else {**value, "sic": self.sic}
 
@@ -137,6 +139,7 @@ class Plan:
                 labels={int(g[0]): str(g[2]) for g in groups if len(g) > 2},
                 draw=DrawLevel.from_json(value),
                 work=WorkLimit.from_json(value),
+                rows=RowDraw.from_json(value),
                 sic=None if value.get("sic") is None else float(value["sic"]),
             )
         except (KeyError, IndexError, TypeError) as error:

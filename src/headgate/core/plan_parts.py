@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from headgate.errors import BadArgument
 
-__all__ = ["DrawLevel", "WorkLimit"]
+__all__ = ["DrawLevel", "RowDraw", "WorkLimit"]
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class DrawLevel:
 
 @dataclass(frozen=True)
 class WorkLimit:
-    """What a join may compare in a batch (`headgate.joins.allowance`)."""
+    """What a join may compare in a batch (`headgate.control.allowance`)."""
 
     #: Units that each of its tasks may spend; a comparison is one.
     units: float
@@ -92,3 +92,46 @@ class WorkLimit:
         """The part of a plan; None if it has none."""
         work = value.get("work")
         return None if work is None else cls(float(work), float(value.get("result_units", 0.0)))
+
+
+@dataclass(frozen=True)
+class RowDraw:
+    """Which rows a join takes in, where rows alone would not fit (`headgate.joins.row_draw.scores`).
+
+    >>> RowDraw.from_json(RowDraw(0.25, (0.1, 1.0)).to_json())
+    RowDraw(share=0.25, chances=(0.1, 1.0), items=None)
+    """
+
+    #: The share of the batch's rows that this is expected to keep.
+    share: float
+    #: The chance of a row, by the class of its expected matches; empty: all rows have that share.
+    chances: tuple[float, ...] = ()
+    #: What rows are expected to match by (`RowScores` as text); None while nobody can tell.
+    items: str | None = None
+
+    def __post_init__(self) -> None:
+        for chance in (self.share, *self.chances):
+            if not 0.0 < chance <= 1.0:
+                raise BadArgument(
+                    f"a row's chance {chance!r} is outside (0, 1]: a row that can never be kept stands "
+                    "for nothing, and no estimate knows of it"
+                )
+
+    def decides(self) -> list[Any]:
+        """All of it changes which rows are kept."""
+        return [self.share, self.chances, self.items]
+
+    def to_json(self) -> dict[str, Any]:
+        """As a plan has it."""
+        value: dict[str, Any] = {"row_share": self.share}
+        value |= {"row_chances": list(self.chances)} if self.chances else {}
+        return value if self.items is None else {**value, "row_items": self.items}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self | None:
+        """The part of a plan; None if it has none."""
+        share = value.get("row_share")
+        if share is None:
+            return None
+        chances = tuple(float(chance) for chance in value.get("row_chances", ()))
+        return cls(float(share), chances, value.get("row_items"))

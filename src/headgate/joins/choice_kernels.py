@@ -41,14 +41,16 @@ def overlap_scores(
         start, stop = offsets[probe], offsets[probe + 1]
         if stop - start < need:
             continue
-        if need <= 3:  # in registers: the common cases, and some five times faster
-            one, two, three = 0.0, 0.0, 0.0
+        if need <= 4:  # in registers: the common cases, and some five times faster
+            one, two, three, four = 0.0, 0.0, 0.0, 0.0
             for entry in range(start, stop):
                 share = shares[buckets[entry]]
+                four += three * share
                 three += two * share
                 two += one * share
                 one += share
-            scores[probe] = min(1.0, one if need == 1 else (two if need == 2 else three))
+            found = (one if need == 1 else two) if need <= 2 else (three if need == 3 else four)
+            scores[probe] = min(1.0, found)
             continue
         sums[:] = 0.0
         sums[0] = 1.0

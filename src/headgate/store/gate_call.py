@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headgate.core.offer import Offer
+from headgate.core.offer import Offer, Offered
 from headgate.core.plan import KEEP_ALL, Plan
 
 __all__ = ["UNKNOWN_CALL", "GateCall", "new_call"]
@@ -30,7 +30,7 @@ class GateCall:
     spec: int = 0
     opening: Plan = KEEP_ALL
     #: What that plan was made of, for a first batch whose size is known.
-    offer: Offer | None = None
+    offer: Offered | None = None
 
     def may_meet(self, published: Mapping[str, Any], owner: str | None) -> bool:
         """Whether a published plan is this gate's, and not a namesake's of the same driver (`owner`).
@@ -63,6 +63,6 @@ class GateCall:
 UNKNOWN_CALL = GateCall()
 
 
-def new_call(spec: int = 0, opening: Plan = KEEP_ALL, offer: Offer | None = None) -> GateCall:
+def new_call(spec: int = 0, opening: Plan = KEEP_ALL, offer: Offered | None = None) -> GateCall:
     """A call with a number that no other one in this process has."""
     return GateCall(next(_CALLS), spec, opening, offer)

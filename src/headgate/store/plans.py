@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headgate.core.batch_size import RowsExpected
-from headgate.core.offer import Offer
+from headgate.core.offer import Offered
 from headgate.core.plan import Plan
 from headgate.errors import NamedTwice, SnapshotError
 from headgate.store.file_age import age_by_the_store
@@ -128,7 +128,7 @@ class PlanStore:
         urgent_s: float | None = None,
         origin: str = "plan",
         spec: int = 0,
-        offer: Offer | None = None,
+        offer: Offered | None = None,
     ) -> None:
         """Let this plan hold for every batch not pinned yet; `origin` says why it is this one.
 

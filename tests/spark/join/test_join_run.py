@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from headgate.control.allowance import Spent
 from headgate.core.load import LoadSample
-from headgate.joins.allowance import Spent
 from headgate.settings import GateSettings
 from headgate.spark.join.meter import _SUMMED, JoinReport
 from headgate.spark.join.run import JoinRun, JoinSpec

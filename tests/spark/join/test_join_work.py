@@ -50,7 +50,9 @@ class Memory:
         self.payloads[number] = block.payload
         self.summaries[number] = block.summary.to_bytes()
         size = len(block.payload)
-        return Stored(number, block.side, block.bucket, block.n, block.rows.span, block.digest, size)
+        drawn = () if block.chances is None else (block.stands_for, block.heaviest)
+        own = number, block.side, block.bucket, block.n, block.rows.span, block.digest, size
+        return Stored(*own, *drawn)
 
     def remove(self, stored: Stored) -> None:
         del self.payloads[stored.number], self.summaries[stored.number]
@@ -398,3 +400,24 @@ def test_the_state_of_the_first_version_is_read():
     assert (index.watermark_us, index.next_number, index.pay_off) == (60, 8, 0.05)
     assert index.stats.matches[0, 3, 0] == 5.0
     assert index.to_bytes() == value, "and written again byte for byte"
+
+
+def test_a_choice_uses_the_units_that_it_is_given():
+    """Expected matches are an upper bound; what results do not take goes to more comparisons."""
+    random = np.random.default_rng(3)
+    memory = Memory(_work(overlap("items", at_least=2), (4000, 4000), 500, seed=1))
+    plan, used = Plan(1.0, work=WorkLimit(60_000.0, 50.0)), []
+    for number in range(10):
+        sides = []
+        for side in (0, 1):
+            times = 1000 * number + np.sort(random.integers(0, 1000, 150))
+            items = np.floor(30 * random.random((150, 5)) ** 2).astype(int)
+            rows = [
+                (i, int(t), row) for i, (t, row) in enumerate(zip(times, items.tolist(), strict=True))
+            ]
+            sides.append((side, _payload(rows)))
+        done = memory.batch(sides, plan=plan, number=number)
+        used.append((done.made + 50.0 * done.total("found")) / 60_000.0)
+    assert used[3] < 1.15
+    assert 0.9 <= np.mean(used[5:]) <= 1.1
+    assert memory.index.used < 0.95, "as the state remembers"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from headgate.joins.allowance import ALLOWANCE, AllowanceConfig
+from headgate.control.allowance import ALLOWANCE, AllowanceConfig
 from headgate.spark.join.terms import WORK, WorkConfig
 from headgate_lab.bench.numbers import FACTORS, Number, Swept, sweep
 from headgate_lab.bench.progress import bench_progress
@@ -86,12 +86,10 @@ _ALLOWANCE = (
     Number("allowance.aim", "share of the target", most=1.0),
     Number("allowance.least", "share of the target"),
     Number("allowance.memory", "weight", "window"),
-    Number("allowance.recent", "batches"),
-    Number("allowance.quantile", "share", "window"),
+    Number("allowance.inside", "share of batches", "window"),
     Number("allowance.stall", "times what was expected"),
     Number("allowance.telling_s", "seconds"),
     Number("allowance.telling_emitted", "results"),
-    Number("allowance.telling_results", "results"),
     Number("allowance.first_fixed", "share of the target"),
     Number("comparison", "first price of a comparison"),
     Number("result", "first price of a result"),

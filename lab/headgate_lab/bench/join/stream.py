@@ -87,12 +87,31 @@ def measured(
         "longest_s": max(durations),
         "pairs_s": pairs / span,
         "completeness": pairs / (pairs + missed) if pairs + missed else 1.0,
+        "completeness_error": _error(settled, pairs, missed),
         "compared": sum(r.kept for r in settled) / wanted if wanted else 1.0,
-        "rows_s": sum(r.found.measures["left_rows"] + r.found.measures["right_rows"] for r in settled)
-        / span,
+        "rows_s": sum(r.found.measures["rows_kept"] for r in settled) / span,
+        "rows_kept": _share(settled, "rows_kept", "rows_arrived"),
+        "used": statistics.median(durations) / setting.target_s,
         "compare_s": statistics.median(r.found.measures["compare_s"] for r in settled),
         "emit_s": statistics.median(r.found.measures["emit_s"] for r in settled),
     }
+
+
+def _share(records: list[Record], part: str, whole: str) -> float:
+    of = sum(r.found.measures[whole] for r in records)
+    return sum(r.found.measures[part] for r in records) / of if of else 1.0
+
+
+def _error(records: list[Record], pairs: float, missed: float) -> float:
+    """Of the share of all pairs found: batches have rows in common, so their errors are added."""
+    error = 0.0
+    for record in records:
+        m = record.found.measures
+        if m["completeness"] > 0.0:
+            whole = m["pairs"] + m["pairs_missed"]
+            error += m["completeness_error"] * whole / m["completeness"]
+    whole = pairs + missed
+    return pairs / whole * error / whole if whole else 0.0
 
 
 def _run(

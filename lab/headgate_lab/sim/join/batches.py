@@ -26,7 +26,7 @@ from headgate.spark.join.work import NO_WATERMARK, JoinWork
 from headgate_lab.sim.compiled import compiled
 from headgate_lab.sim.join.stream import JoinStream, Workload, stream
 
-__all__ = ["BatchJob", "BatchRun", "run_batches"]
+__all__ = ["BatchJob", "BatchRun", "MemoryStore", "payloads", "run_batches"]
 
 
 @dataclass(frozen=True)
@@ -76,23 +76,28 @@ class BatchRun:
 
 
 @dataclass
-class _Store:
+class MemoryStore:
     """Blocks by number, in memory."""
 
     held: dict[int, Block] = field(default_factory=dict)
 
     def block(self, stored: Stored) -> Block:
+        """The rows of a block."""
         return self.held[stored.number]
 
     def summary(self, stored: Stored) -> Summary:
+        """What the choice reads of a block."""
         return self.held[stored.number].summary
 
     def put(self, block: Block) -> Stored:
+        """Keep a block; its entry for the index."""
         number = max(self.held, default=-1) + 1
         self.held[number] = block
-        return Stored(number, block.side, block.bucket, block.n, block.rows.span, "", 0)
+        drawn = () if block.chances is None else (block.stands_for, block.heaviest)
+        return Stored(number, block.side, block.bucket, block.n, block.rows.span, "", 0, *drawn)
 
     def remove(self, stored: Stored) -> None:
+        """Forget a block."""
         del self.held[stored.number]
 
 
@@ -109,8 +114,8 @@ def run_batches(
         )
     )
     plan = KEEP_ALL if full else Plan(1.0, work=WorkLimit(job.work, job.result_units))
-    index, store, found = work.fresh(), _Store(), BatchRun()
-    for batch, arrived in enumerate(_payloads(job, seed)):
+    index, store, found = work.fresh(), MemoryStore(), BatchRun()
+    for batch, arrived in enumerate(payloads(job, seed)):
         behind = batch - 1 - math.ceil(job.late_s)
         watermark = behind * 1_000_000 if behind > 0 else NO_WATERMARK
         done = work.run(index, store, arrived, watermark, plan, batch)
@@ -123,7 +128,7 @@ def run_batches(
 
 
 @cache
-def _payloads(job: BatchJob, seed: int) -> list[list[tuple[int, bytes]]]:
+def payloads(job: BatchJob, seed: int) -> list[list[tuple[int, bytes]]]:
     """Each second's rows as payloads of both sides."""
     rows = stream(job.workload, seed)
     late = np.random.default_rng([seed, 13]).uniform(0.0, job.late_s, len(rows)) if job.late_s else 0.0

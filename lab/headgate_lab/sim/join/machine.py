@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headgate.joins.allowance import ALLOWANCE, Allowance, AllowanceConfig, Spent
+from headgate.control.allowance import ALLOWANCE, Allowance, AllowanceConfig, Spent
 
 __all__ = ["Machine", "MachineJob", "run_machine"]
 

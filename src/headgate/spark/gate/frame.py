@@ -313,7 +313,9 @@ class Gate:
         """
         root = spark.conf.get("spark.sql.streaming.checkpointLocation", None)
         try:
-            return Resolver(self.policy, self.checkpoint, root, repr(self.policy)).to_text()
+            return Resolver(
+                self.policy, repr(self.policy), checkpoint=self.checkpoint, checkpoints=root
+            ).to_text()
         except BadArgument:
             if self.settings.rate is None:
                 raise

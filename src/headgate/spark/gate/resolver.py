@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import pickle
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ from headgate.policies import Policy
 from headgate.spark.checkpoint import local_path, query_in
 from headgate.spark.gate.batch_size import seconds_of_batch, sizes_of_batch
 from headgate.store.plans import Resolved
-from headgate.store.query_facts import checkpoint_of
+from headgate.store.query_facts import checkpoint_of as checkpoint_told
 
-__all__ = ["Resolver"]
+__all__ = ["Resolver", "SizedBatches"]
 
 #: How long a query's first batch waits for the driver's word of where its checkpoint is.
 _TOLD_WITHIN_S, _STEP_S = 0.3, 0.01
@@ -32,64 +33,38 @@ _AGAIN_S = 60.0
 
 
 @dataclass(frozen=True)
-class Resolver:
-    """What a worker needs for it: the gate's policy, and where the query's checkpoint may be."""
+class SizedBatches(ABC):
+    """What makes the plan of a batch whose size is known, and where the query's checkpoint may be."""
 
-    policy: Policy
     #: As people gave it; None where they did not.
-    checkpoint: str | None = None
+    checkpoint: str | None = field(default=None, kw_only=True)
     #: The session's default: queries have folders of their own in it.
-    checkpoints: str | None = None
-    #: The policy as the driver writes it: a plain object's text has an address, which differs here.
-    described: str = ""
+    checkpoints: str | None = field(default=None, kw_only=True)
+
+    @abstractmethod
+    def resolve(self, published: Mapping[str, Any], control: Path, query: str, batch: int) -> Resolved:
+        """The plan for this batch from what was published, if it offers one and the size is known."""
+
+    def _unsendable(self, error: Exception) -> BadArgument:
+        return BadArgument(f"{self!r} cannot be sent to Spark's workers ({error})")
 
     def to_text(self) -> str:
         """As an option of the plan source; what travels is this driver's own."""
         try:
             packed = cloudpickle.dumps(self)  # type: ignore[no-untyped-call]
         except Exception as error:  # whatever a person's policy holds
-            raise BadArgument(
-                f"policy={self.policy!r} cannot be sent to Spark's workers ({error}): keep locks, files "
-                "and connections, which cannot be pickled, out of it"
-            ) from error
+            raise self._unsendable(error) from error
         return base64.b64encode(packed).decode()
 
     @staticmethod
-    def from_text(text: str) -> Resolver:
+    def from_text(text: str) -> SizedBatches:
         """The resolver that `to_text` wrote into the plan source's options."""
         found = pickle.loads(base64.b64decode(text))
-        if not isinstance(found, Resolver):
+        if not isinstance(found, SizedBatches):
             raise SnapshotError(f"a {type(found).__name__} came where a gate's resolver was sent")
         return found
 
-    def resolve(self, published: Mapping[str, Any], control: Path, query: str, batch: int) -> Resolved:
-        """The plan for this batch from what was published, if it offers one and the size is known."""
-        given = published.get("offer")
-        if given is None:
-            return Resolved()
-        checkpoint, note = self._checkpoint(control, query, wait=bool(published.get("opening")))
-        sizes = None if checkpoint is None else sizes_of_batch(checkpoint, batch)
-        if sizes is None:
-            return Resolved(note=note)
-        offer = Offer.from_json(given)
-        rows = offer.sizing.rows(sizes)
-        if rows is None:
-            # The batch will show what they mean.
-            return Resolved(expected=RowsExpected(None, "", sizes), note=note)
-        expected = RowsExpected(rows, offer.sizing.unit(sizes), sizes)
-        if not offer.cuts or offer.policy != self.described:
-            return Resolved(expected=expected, note=note)
-        assert checkpoint is not None  # or there were no sizes
-        covers_s = seconds_of_batch(checkpoint, batch) if offer.by_time else None
-        budget = offer.at(rows, covers_s)
-        plan = self.policy.plan(budget, offer.groups)
-        if budget.sic is not None:
-            plan = replace(plan, sic=budget.sic)
-        if published.get("opening") and budget.keep < 1.0:
-            note = "; ".join(filter(None, (note, f"{rows:.0f} rows come, and {budget.why}")))
-        return Resolved(plan, expected, note)
-
-    def _checkpoint(self, control: Path, query: str, wait: bool) -> tuple[Path | None, str]:
+    def checkpoint_of(self, control: Path, query: str, wait: bool) -> tuple[Path | None, str]:
         """The query's checkpoint, if this process can open it; what is wrong with the one given.
 
         A query's first batch may be sooner than the driver's word of where its checkpoint is.
@@ -111,7 +86,7 @@ class Resolver:
                 return given, ""
             if there is not None:
                 note = f"checkpoint={self.checkpoint!r} is of another query ({there}), and is not used"
-        told = checkpoint_of(control, query)
+        told = checkpoint_told(control, query)
         folder = None if told is None else local_path(told)
         if folder is not None and query_in(folder) == query:
             return folder, note
@@ -127,3 +102,45 @@ class Resolver:
             found = next((f for f in root.iterdir() if f.is_dir() and query_in(f) == query), None)
             _IN_DEFAULT[str(root), query] = found, time.monotonic()
         return found if found is not None and query_in(found) == query else None
+
+
+@dataclass(frozen=True)
+class Resolver(SizedBatches):
+    """What a worker needs for it: the gate's policy."""
+
+    policy: Policy
+    #: The policy as the driver writes it: a plain object's text has an address, which differs here.
+    described: str = ""
+
+    def _unsendable(self, error: Exception) -> BadArgument:
+        return BadArgument(
+            f"policy={self.policy!r} cannot be sent to Spark's workers ({error}): keep locks, files "
+            "and connections, which cannot be pickled, out of it"
+        )
+
+    def resolve(self, published: Mapping[str, Any], control: Path, query: str, batch: int) -> Resolved:
+        """The plan for this batch from what was published, if it offers one and the size is known."""
+        given = published.get("offer")
+        if given is None:
+            return Resolved()
+        checkpoint, note = self.checkpoint_of(control, query, wait=bool(published.get("opening")))
+        sizes = None if checkpoint is None else sizes_of_batch(checkpoint, batch)
+        if sizes is None:
+            return Resolved(note=note)
+        offer = Offer.from_json(given)
+        rows = offer.sizing.rows(sizes)
+        if rows is None:
+            # The batch will show what they mean.
+            return Resolved(expected=RowsExpected(None, "", sizes), note=note)
+        expected = RowsExpected(rows, offer.sizing.unit(sizes), sizes)
+        if not offer.cuts or offer.policy != self.described:
+            return Resolved(expected=expected, note=note)
+        assert checkpoint is not None  # or there were no sizes
+        covers_s = seconds_of_batch(checkpoint, batch) if offer.by_time else None
+        budget = offer.at(rows, covers_s)
+        plan = self.policy.plan(budget, offer.groups)
+        if budget.sic is not None:
+            plan = replace(plan, sic=budget.sic)
+        if published.get("opening") and budget.keep < 1.0:
+            note = "; ".join(filter(None, (note, f"{rows:.0f} rows come, and {budget.why}")))
+        return Resolved(plan, expected, note)

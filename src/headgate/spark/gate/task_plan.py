@@ -10,7 +10,7 @@ from pyspark import TaskContext
 
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.errors import NamedTwice, OwnedElsewhere, ShapeChanged
-from headgate.spark.gate.resolver import Resolver
+from headgate.spark.gate.resolver import SizedBatches
 from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 from headgate.store.lease import Holder, Watch
 from headgate.store.plans import PinnedPlan, PlanStore, Resolve
@@ -62,7 +62,7 @@ class TaskPlan:
     #: The driver process that built the gate.
     driver: Holder | None = None
     call: GateCall = UNKNOWN_CALL
-    #: What makes a plan for the batch's own size (`Resolver`, as text); None where plans are for any.
+    #: What makes a plan for the batch's own size (`SizedBatches`, as text); None where there is none.
     resolver: str | None = None
 
     def of(self, query: str, batch: int) -> Plan:
@@ -86,7 +86,7 @@ class TaskPlan:
         if text is None:
             return None
         # Opened in there: a policy that this worker cannot import costs the size, and not the query.
-        return lambda published, batch: Resolver.from_text(text).resolve(
+        return lambda published, batch: SizedBatches.from_text(text).resolve(
             published, control, query, batch
         )
 

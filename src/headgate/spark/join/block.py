@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import zlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,17 +17,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from headgate.joins.arrays import Floats
 from headgate.joins.conditions import Condition, Equal, InnerProduct, Predicate
 from headgate.joins.item_counts import ItemCounts
 from headgate.joins.rows import KeyRows, PlainRows, Rows, SetRows, VectorRows, WeightedRows
 from headgate.joins.utilities import Utilities
-from headgate.spark.join.pack import HASH, KEY, KIND, TIME, VALUE, as_one, packed, unpacked
+from headgate.spark.join.pack import CHANCE, HASH, KEY, KIND, TIME, VALUE, as_one, packed, unpacked
 from headgate.spark.join.terms import JoinTerms
 
 __all__ = ["Block", "Summary", "block_of", "cut", "gathered", "rows_of"]
 
 
-def rows_of(condition: Condition, batch: pa.RecordBatch) -> Rows:
+def rows_of(condition: Condition, batch: pa.RecordBatch, side: int) -> Rows:
     """The arrays that the condition's kernel reads."""
     names = batch.schema.names
     time = batch.column(TIME).to_numpy()
@@ -34,7 +36,8 @@ def rows_of(condition: Condition, batch: pa.RecordBatch) -> Rows:
     kind = batch.column(KIND).to_numpy() if KIND in names else None
     if isinstance(condition, Predicate):
         return PlainRows.of(time, value, kind)
-    key = batch.column(KEY)
+    own = condition.left if side == 0 else condition.right
+    key = batch.column(KEY if KEY in names else own)
     if isinstance(condition, Equal):
         return KeyRows.of(time, key.to_numpy(), value, kind)
     offsets, flat = _lists(key)
@@ -114,7 +117,7 @@ class Block:
     @cached_property
     def rows(self) -> Rows:
         """The arrays that kernels read."""
-        return rows_of(self.condition, self.batch)
+        return rows_of(self.condition, self.batch, self.side)
 
     @cached_property
     def payload(self) -> bytes:
@@ -123,8 +126,15 @@ class Block:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of its payload, by which a worker process knows the block again."""
-        return hashlib.blake2b(self.payload, digest_size=12).hexdigest()
+        """By which a worker process knows the block again: a hash of its rows' times and hashes.
+
+        They are an eighth of its bytes. What else it has is told apart by a checksum, which is as fast
+        as reading: another join of the same rows may carry other columns.
+        """
+        own = hashlib.blake2b(digest_size=12)
+        own.update(self.batch.column(TIME).to_numpy().tobytes())
+        own.update(self.batch.column(HASH).to_numpy().tobytes())
+        return f"{own.hexdigest()}{zlib.crc32(self.payload):08x}"
 
     @cached_property
     def summary(self) -> Summary:
@@ -137,6 +147,24 @@ class Block:
     def n(self) -> int:
         """How many rows it has."""
         return int(self.batch.num_rows)
+
+    @cached_property
+    def chances(self) -> Floats | None:
+        """With what chance each row was taken in; None where all of them were for certain."""
+        if CHANCE not in self.batch.schema.names:
+            return None
+        found = self.batch.column(CHANCE).to_numpy()
+        return found if len(found) and found.min() < 1.0 else None
+
+    @cached_property
+    def stands_for(self) -> float:
+        """How many rows its rows stand for: more than it has, where some were left out."""
+        return float(self.n) if self.chances is None else float((1.0 / self.chances).sum())
+
+    @cached_property
+    def heaviest(self) -> float:
+        """The most rows that one of its rows stands for."""
+        return 1.0 if self.chances is None else float(1.0 / self.chances.min())
 
     def buckets(self, basic_us: int) -> npt.NDArray[np.int64]:
         """The basic window of each row."""
@@ -155,7 +183,10 @@ def block_of(side: int, bucket: int, payload: bytes, condition: Condition) -> Bl
 def gathered(payloads: list[bytes]) -> pa.RecordBatch:
     """All rows of some payloads by time, in the same order however they were split into payloads."""
     batch = as_one([unpacked(payload) for payload in sorted(payloads)])
-    order = np.lexsort((batch.column(HASH).to_numpy(), batch.column(TIME).to_numpy()))
+    time = batch.column(TIME).to_numpy()
+    order = np.argsort(time, kind="stable")  # payloads are in order mostly, and then it is a merge
+    if len(order) > 1 and bool((np.diff(time[order]) == 0).any()):
+        order = np.lexsort((batch.column(HASH).to_numpy(), time))
     return batch.take(pa.array(order))
 
 

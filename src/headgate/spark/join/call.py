@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from headgate.spark.checkpoint import check_checkpoint
 from headgate.spark.gate.identity import seed_of
 from headgate.spark.gate.task_plan import TaskPlan
 from headgate.spark.join.arguments import (
@@ -41,6 +42,8 @@ from headgate.spark.join.columns import (
     require_utility,
     require_watermark,
 )
+from headgate.spark.join.left_out.drawing import RowDrawer
+from headgate.spark.join.left_out.offer import JoinResolver
 from headgate.spark.join.meter import OUTPUT, PAIRS, behind_join, join_metric_name
 from headgate.spark.join.operator import JoinOperator
 from headgate.spark.join.pack import PACKED, SHARD, Grid, Packer, shard_keys
@@ -94,6 +97,7 @@ def join(
     mode: str = "shed",
     retention: Duration = RETENTION_S,
     seed: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> DataFrame:
     """Pairs of rows that match and are close in time; at peak those comparisons that pay most.
 
@@ -124,10 +128,13 @@ def join(
         control: a folder that the driver and all executors share: plans, ledger, what was learnt.
             Without it a temporary folder of this machine, which serves a local master only.
         retention: how long the ledger keeps records; by default 7 days.
+        checkpoint: the query's checkpoint, where it is not found by itself (over Connect, unless it is
+            in the session's default place): it tells how many rows a batch has before it begins.
 
-    All rows are kept in the state for their window; what is shed are comparisons, and the ledger has
-    how many, with an estimate of the share of all pairs that was found. Rows behind the watermark are
-    counted as late. Below capacity the result is the full join.
+    Rows are kept in the state for their window; what is shed are comparisons, and the ledger has how
+    many, with an estimate of the share of all pairs that was found. Where rows alone would take longer
+    than the target, those that would match least are left out, and the estimate counts their pairs,
+    too. Rows behind the watermark are counted as late. Below capacity the result is the full join.
     """
     check_gate_name(name)
     check_frame("left", left)
@@ -147,6 +154,7 @@ def join(
     compiled()  # says which extra is missing
     shards = how_many_shards(spark, budget)
     folder = _folder(control)
+    grid = Grid.of(shards, isinstance(on, Equal))
     spec = JoinSpec(
         name=name,
         control=folder,
@@ -156,6 +164,7 @@ def join(
         result_s=_RESULT_S[output],
         fixed_work=None if isinstance(budget, str) or budget is None else budget / shards,
         basic_s=windows.basic_us / 1e6,
+        copies=(grid.copies(0), grid.copies(1)),
     )
     _require_rocksdb(spark)
     _trial(spark, name, folder, on)
@@ -163,9 +172,7 @@ def join(
     loop.refuse_another(spec)  # before it overwrites what the other one has declared
     SettingsFile(folder, name).declare(settings)
     spec = loop.register(spec)
-    call = new_call(spec.number, spec.opening())
-    grid = Grid.of(shards, isinstance(on, Equal))
-    packed = _packed(sides, on, grid)
+    call = new_call(spec.number, spec.opening(), spec.opening_offer())
     terms = JoinTerms(
         condition=on,
         windows_us=windows.windows_us,
@@ -175,12 +182,17 @@ def join(
         by_content=rank == "content",
         shards=shards,
     )
+    checkpoints = spark.conf.get("spark.sql.streaming.checkpointLocation", None)
+    resolver = JoinResolver(
+        checkpoint=None if checkpoint is None else check_checkpoint(checkpoint), checkpoints=checkpoints
+    )
     plans = TaskPlan(
         str(folder), name, "", on_failure, settings.min_keep,
-        driver=this_process(), call=call,
+        driver=this_process(), call=call, resolver=resolver.to_text(),
     )  # fmt: skip
     joined = (
-        packed.groupBy(SHARD)
+        _packed(sides, on, grid, plans, terms.seed)
+        .groupBy(SHARD)
         .transformWithStateInPandas(
             JoinOperator(JoinWork(terms), grid, plans, call.opening, output),
             OUTPUT,
@@ -224,7 +236,7 @@ def _sides(left: DataFrame, right: DataFrame, time: Any, utility: Any) -> list[_
     return found
 
 
-def _packed(sides: list[_Side], on: Condition, grid: Grid) -> DataFrame:
+def _packed(sides: list[_Side], on: Condition, grid: Grid, plans: TaskPlan, seed: int) -> DataFrame:
     """Both streams as payloads for each shard."""
     keys = shard_keys(sides[0].frame.sparkSession, grid.shards)
     has_utility = any(side.utility is not None and not side.has_kinds for side in sides)
@@ -232,7 +244,8 @@ def _packed(sides: list[_Side], on: Condition, grid: Grid) -> DataFrame:
     for side in sides:
         ready = encoded(side.frame, side.number, on, side.time, grid, side.utility, has_utility)
         schema = to_arrow_schema(ready.schema, timezone="UTC")
-        packer = Packer(side.number, grid, tuple(ready.columns), schema, keys)
+        drawer = RowDrawer(plans, on, side.number, seed)
+        packer = Packer(side.number, grid, tuple(ready.columns), schema, keys, drawer)
         # Spark's own mapInArrow takes no names with dots; the worker gives the columns their names back.
         plain = ready.toDF(*[f"c{i}" for i in range(len(ready.columns))])
         found.append(plain.mapInArrow(packer, PACKED))

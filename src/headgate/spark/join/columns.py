@@ -30,7 +30,7 @@ from headgate.errors import BadArgument
 from headgate.joins.conditions import Condition, Equal, InnerProduct, Predicate
 from headgate.spark.gate.identity import require_own_column, require_timestamp, row_hash
 from headgate.spark.gate.shape import quoted, quoted_name
-from headgate.spark.join.pack import HASH, KEY, KIND, OWN, TIME, VALUE, Grid
+from headgate.spark.join.pack import COIN, HASH, KEY, KIND, OWN, TIME, VALUE, Grid
 
 __all__ = [
     "KINDS",
@@ -163,6 +163,14 @@ def _key(condition: Condition, column: str, kind: DataType) -> Column | None:
     return F.transform(value, lambda x: _number(x, element))
 
 
+def _is_its_own_key(condition: Condition, kind: DataType) -> bool:
+    """Whether kernels can read the column as it is: then it travels once."""
+    if isinstance(condition, Equal):
+        return isinstance(kind, LongType)
+    whole = isinstance(kind, ArrayType) and isinstance(kind.elementType, LongType)
+    return whole and not isinstance(condition, InnerProduct)
+
+
 def encoded(
     frame: DataFrame,
     side: int,
@@ -184,7 +192,10 @@ def encoded(
             names = [time, *(condition.left_columns if side == 0 else condition.right_columns)]
         spread = row_hash(frame, [quoted_name(name) for name in names], _SPREAD_SEED)
     own = [F.unix_micros(quoted(time)).alias(TIME), spread.alias(HASH)]
-    if key is not None:
+    if grid.by_key:  # rows of one key must not share a coin
+        coin = row_hash(frame, [quoted_name(name) for name in frame.columns], _SPREAD_SEED)
+        own.append(coin.alias(COIN))
+    if key is not None and not _is_its_own_key(condition, kind):
         own.append(key.alias(KEY))
     if has_utility:
         own.append(F.lit(0.0).alias(VALUE) if utility is None else _utility(frame, utility))

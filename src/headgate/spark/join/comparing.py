@@ -44,6 +44,7 @@ class Comparer:
         kinds = probe.rows.kind if picked is None else probe.rows.kind[picked]
         of_probe: list[Indices] = []
         utilities: list[Floats | None] = []
+        weights: list[Floats | None] = []
         for target in targets:
             other = target.block(self.store)
             comparisons = terms.cost(probes, other.n)
@@ -68,6 +69,8 @@ class Comparer:
             done.stats.add(probe.side, lag, kinds, np.full(len(kinds), other.n), matches)
             of_probe.append(i)
             utilities.append(_utilities(probe, i, other, j))
+            weights.append(self._weights(probe, i, other, j, utilities[-1], picked, chances))
+            done.probed[probe.side] += len(i)
             if len(i):
                 done.pairs.append(
                     Pairs(probe, i, other, j) if probe.side == 0 else Pairs(other, j, probe, i)
@@ -80,7 +83,35 @@ class Comparer:
             np.concatenate(of_probe),
             np.concatenate(known) if len(known) == len(of_probe) else None,
             sum(terms.cost(1, t.n) for t in targets),
+            _joined(weights, [len(i) for i in of_probe]),
         )
+
+    def _weights(
+        self,
+        probe: Block,
+        i: Indices,
+        other: Block,
+        j: Indices,
+        utilities: Floats | None,
+        picked: Indices | None,
+        odds: Floats | None,
+    ) -> Floats | None:
+        """How many pairs each pair stands for because rows were left out; None: itself."""
+        if probe.chances is None and other.chances is None:
+            return None
+        ours, theirs = (np.ones(b.n) if b.chances is None else b.chances for b in (probe, other))
+        counts: Floats = np.ones(probe.n)
+        if picked is not None and odds is not None:
+            counts[picked] = 1.0 / odds
+        windows = probe.buckets(self.terms.basic_us)[i]
+        for window in np.unique(windows):
+            own = windows == window
+            sides = (id(probe), probe.side, ours), i[own], (id(other), other.side, theirs), j[own]
+            self.done.totals.add(int(window), *sides, counts[i[own]])
+            if utilities is not None:
+                values = utilities[own] * counts[i[own]]
+                self.done.utility_totals.add(int(window), *sides, values)
+        return np.asarray(1.0 / (ours[i] * theirs[j]))
 
     def _test(self, probe: Block, other: Block) -> Any:
         """A person's own predicate over candidate pairs, as the kernel calls it."""
@@ -105,6 +136,15 @@ class Comparer:
                 ) from error
 
         return test
+
+
+def _joined(weights: list[Floats | None], lengths: list[int]) -> Floats | None:
+    """The weights of all pairs; None where every pair stands for itself."""
+    if all(w is None for w in weights):
+        return None
+    return np.concatenate(
+        [np.ones(n) if w is None else w for w, n in zip(weights, lengths, strict=True)]
+    )
 
 
 def _utilities(probe: Block, i: Indices, other: Block, j: Indices) -> Floats | None:

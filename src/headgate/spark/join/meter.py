@@ -6,26 +6,31 @@ meter sums some dozen rows.
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from headgate.joins.allowance import Spent
+from headgate.control.allowance import Spent
 from headgate.joins.choice import completeness
 from headgate.run.report import Report
 from headgate.spark.gate.meter import by_name, sample_of
+from headgate.spark.join.left_out.drawing import RowsTold
+from headgate.spark.join.left_out.items_told import ItemsTold
 from headgate.spark.loop.kinds import kind_of_report
 from headgate.spark.loop.numbered_metrics import metric_named, metrics_of
 from headgate.store.gate_call import GateCall
 
 __all__ = [
     "COUNTS",
+    "ITEMS_REPORT",
     "OUTPUT",
     "PAIRS",
+    "ROWS_REPORT",
     "SHARD_REPORT",
     "SHOWN_WINDOWS",
     "WINDOW_REPORT",
@@ -38,7 +43,7 @@ __all__ = [
 ]
 
 #: What a row of the operator is.
-PAIRS, SHARD_REPORT, WINDOW_REPORT, COUNTS = 1, 2, 3, 4
+PAIRS, SHARD_REPORT, WINDOW_REPORT, COUNTS, ROWS_REPORT, ITEMS_REPORT = 1, 2, 3, 4, 5, 6
 #: The windows that a shard reports and a record names, the latest ones.
 SHOWN_WINDOWS = 12
 #: The operator's rows. Of `numbers` see `_SUMMED`, `_OF_BUSIEST` and `WindowShare`.
@@ -47,6 +52,7 @@ OUTPUT = "what int, bucket bigint, numbers array<double>, payload binary"
 _SUMMED = (
     "left", "right", "late", "wanted", "made", "found", "missed", "variance", "utility",
     "missed_utility", "utility_variance", "blocks", "state_bytes", "tasks_without_plan",
+    "probed_left", "probed_right", "shed_left", "shed_right", "left_out",
 )  # fmt: skip
 _OF_BUSIEST = ("compare_s", "emit_s", "comparisons", "results", "fixed_s")
 
@@ -74,6 +80,9 @@ class JoinReport(Report):
     spent: Spent
     sums: Mapping[str, float]
     windows: tuple[WindowShare, ...] = ()
+    #: What packing tasks tell of rows that they drew, by side; and shards of the items that they hold.
+    told: Mapping[int, RowsTold] = field(default_factory=dict)
+    items: tuple[ItemsTold, ...] = ()
 
     @property
     def share(self) -> tuple[float, float]:
@@ -101,6 +110,10 @@ def behind_join() -> list[Column]:
         F.collect_list(
             F.when(what == WINDOW_REPORT, F.concat(F.array(F.col("bucket").cast("double")), numbers))
         ).alias("windows"),
+        F.collect_list(
+            F.when(what == ROWS_REPORT, F.concat(F.array(F.col("bucket").cast("double")), numbers))
+        ).alias("rows"),
+        F.collect_list(F.when(what == ITEMS_REPORT, F.base64(F.col("payload")))).alias("items"),
     ]
 
 
@@ -125,6 +138,7 @@ def _report(progress: Mapping[str, Any], values: Mapping[str, Any]) -> JoinRepor
     own = dict(zip(_OF_BUSIEST, busiest[n:], strict=True))
     counts = {"arrived": round(sums["wanted"])}
     sample, parts, offsets = sample_of(progress, counts, kept=round(sums["made"]))
+    rows = sums["left"] + sums["right"] + sums["late"]
     spent = Spent(
         duration_s=sample.duration_s,
         compare_s=own["compare_s"],
@@ -132,6 +146,8 @@ def _report(progress: Mapping[str, Any], values: Mapping[str, Any]) -> JoinRepor
         emit_s=own["emit_s"],
         shard_results=own["results"],
         results=sums["found"],
+        kept_rows=rows,
+        arrived_rows=rows + sums["shed_left"] + sums["shed_right"],
     )
     return JoinReport(
         query=str(progress["id"]),
@@ -139,6 +155,8 @@ def _report(progress: Mapping[str, Any], values: Mapping[str, Any]) -> JoinRepor
         spent=spent,
         sums={**sums, "fixed_s": own["fixed_s"]},
         windows=_windows(values.get("windows") or []),
+        told={int(side): RowsTold.from_numbers(rest) for side, *rest in values.get("rows") or []},
+        items=tuple(ItemsTold.from_bytes(base64.b64decode(t)) for t in values.get("items") or []),
         parts_ms=parts,
         offsets=offsets,
     )

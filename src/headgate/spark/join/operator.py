@@ -15,18 +15,21 @@ from pyspark.sql.streaming.stateful_processor import (
 
 from headgate.core.plan import Plan
 from headgate.spark.gate.task_plan import TaskPlan, batch_of_task
+from headgate.spark.join.left_out.drawing import RowsTold
 from headgate.spark.join.meter import (
     COUNTS,
+    ITEMS_REPORT,
     PAIRS,
+    ROWS_REPORT,
     SHARD_REPORT,
     SHOWN_WINDOWS,
     WINDOW_REPORT,
     shard_report,
 )
-from headgate.spark.join.pack import Grid, packed
+from headgate.spark.join.pack import ROWS_TOLD, Grid, packed
 from headgate.spark.join.results import joined_batches, listed_batches
 from headgate.spark.join.state_store import StateStore
-from headgate.spark.join.tally import Done
+from headgate.spark.join.tally import Done, WindowTally
 from headgate.spark.join.work import NO_WATERMARK, JoinWork
 
 __all__ = ["JoinOperator"]
@@ -63,30 +66,46 @@ class JoinOperator(StatefulProcessor):
         held = self._index.get()
         index = self._work.fresh() if held is None else self._work.restored(bytes(held[0]))
         store = StateStore(self._work.terms.condition, self._blocks, self._summaries, index)
-        arrived = [
-            (int(side), bytes(payload))
-            for frame in rows
-            for side, payload in zip(frame["side"], frame["payload"], strict=True)
-        ]
+        arrived: list[tuple[int, bytes]] = []
+        told = [RowsTold(), RowsTold()]
+        for frame in rows:
+            for side, payload in zip(frame["side"], frame["payload"], strict=True):
+                if side < ROWS_TOLD:
+                    arrived.append((int(side), bytes(payload)))
+                else:
+                    told[side - ROWS_TOLD] += RowsTold.from_bytes(bytes(payload))
         watermark_ms = timerValues.getCurrentWatermarkInMs()
         watermark_us = watermark_ms * 1000 if watermark_ms > 0 else NO_WATERMARK
-        done = self._work.run(index, store, arrived, watermark_us, plan, batch, int(key[0]))
+        done = self._work.run(
+            index, store, arrived, watermark_us, plan, batch, int(key[0]), self._copies
+        )
         self._index.update((index.to_bytes(),))
         written = time.perf_counter()
         yield from self._results(done)
         emit_s = time.perf_counter() - written
         for bucket, tally in sorted(done.windows.items())[-SHOWN_WINDOWS:]:
-            yield _row(WINDOW_REPORT, bucket, [tally.found, tally.missed, tally.variance])
+            missed = tally.missed + tally.left_out
+            yield _row(WINDOW_REPORT, bucket, [tally.found, missed, tally.variance])
+        for side, seen in enumerate(told):
+            if seen.arrived:
+                yield _row(ROWS_REPORT, side, seen.numbers())
+        if done.items is not None and done.items.shares:
+            yield _row(ITEMS_REPORT, 0, [], done.items.to_bytes())
         sums = {
             "left": done.rows[0] / self._copies[0],
             "right": done.rows[1] / self._copies[1],
             "late": done.late[0] / self._copies[0] + done.late[1] / self._copies[1],
-            "wanted": done.wanted,
+            "wanted": done.total("full"),
             "made": done.made,
             "blocks": len(index.blocks),
             "state_bytes": sum(s.size for s in index.blocks),
             "tasks_without_plan": without_plan,
-            **{name: done.total(name) for name in _SUMS},
+            "probed_left": done.probed[0],
+            "probed_right": done.probed[1],
+            "shed_left": (told[0].arrived - told[0].kept),
+            "shed_right": (told[1].arrived - told[1].kept),
+            "left_out": done.total("left_out"),
+            **_estimates(done),
         }
         own = {
             "compare_s": done.compare_s,
@@ -112,7 +131,7 @@ class JoinOperator(StatefulProcessor):
         """The pairs as the call asked for them."""
         if self._output == "counts":
             for bucket, tally in done.windows.items():
-                yield _row(COUNTS, bucket, [getattr(tally, name) for name in _SUMS])
+                yield _row(COUNTS, bucket, list(_sums_of(tally).values()))
             return
         held: list[Any] = []
         size = 0
@@ -130,6 +149,23 @@ class JoinOperator(StatefulProcessor):
         made = listed_batches(held) if self._output == "lists" else joined_batches(held)
         if made is not None:
             yield _row(PAIRS, 0, [], packed(made))
+
+
+def _sums_of(tally: WindowTally) -> dict[str, float]:
+    """What a window adds up; pairs of rows that were left out are missed like the others."""
+    sums = {name: getattr(tally, name) for name in _SUMS}
+    sums["missed"] += tally.left_out
+    sums["missed_utility"] += tally.utility_left_out
+    return sums
+
+
+def _estimates(done: Done) -> dict[str, float]:
+    """The same of the whole batch, whose windows have rows in common."""
+    windows = [_sums_of(tally) for tally in done.windows.values()]
+    sums = {name: sum(window[name] for window in windows) for name in _SUMS}
+    sums["variance"] += done.shared
+    sums["utility_variance"] += done.utility_shared
+    return sums
 
 
 def _row(what: int, bucket: int, numbers: list[float], payload: bytes | None = None) -> pd.DataFrame:

@@ -25,12 +25,17 @@ from headgate.errors import BadArgument
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from headgate.spark.join.left_out.drawing import DrawnTask, RowDrawer
+
 __all__ = [
+    "CHANCE",
+    "COIN",
     "HASH",
     "KEY",
     "KIND",
     "OWN",
     "PACKED",
+    "ROWS_TOLD",
     "SHARD",
     "TIME",
     "VALUE",
@@ -42,8 +47,14 @@ __all__ = [
     "unpacked",
 ]
 
-#: What every packed row has in front of the user's own columns; `VALUE` and `KIND` only if asked for.
-OWN = TIME, HASH, KEY, VALUE, KIND = "_hg_time", "_hg_hash", "_hg_key", "_hg_value", "_hg_kind"
+#: What a packed row has beside the user's own columns; `KEY` only if kernels cannot read the user's own,
+#: `VALUE` and `KIND` if asked for, `CHANCE` if rows were drawn. `COIN` decides then, where
+#: `HASH` is the key's, and goes no further.
+OWN = TIME, HASH, KEY, VALUE, KIND, CHANCE, COIN = (
+    "_hg_time", "_hg_hash", "_hg_key", "_hg_value", "_hg_kind", "_hg_chance", "_hg_coin",
+)  # fmt: skip
+#: The side of what travels beside rows: what a task tells of those that came, left (2) and right (3).
+ROWS_TOLD = 2
 #: The column of the shard's key. Version 0.1.0 called it so, and the state store knows the key by name.
 SHARD = "place"
 #: What the shuffle moves.
@@ -99,6 +110,10 @@ def as_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     """All rows in one batch."""
     if len(batches) == 1:
         return batches[0]
+    if any(CHANCE in batch.schema.names for batch in batches):
+        batches = [_with_chances(batch) for batch in batches]
+    if len({KEY in batch.schema.names for batch in batches}) > 1:  # 0.1.0 sent whole numbers twice
+        batches = [b.drop_columns([KEY]) if KEY in b.schema.names else b for b in batches]
     found = pa.Table.from_batches(batches).combine_chunks().to_batches()
     if len(found) != 1:
         raise BadArgument(
@@ -106,6 +121,13 @@ def as_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
             "(maxOffsetsPerTrigger, maxFilesPerTrigger)"
         )
     return found[0]
+
+
+def _with_chances(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows that came before any were drawn, or without a plan, were kept for certain."""
+    if CHANCE in batch.schema.names:
+        return batch
+    return batch.append_column(CHANCE, pa.array(np.ones(batch.num_rows)))
 
 
 def shard_keys(spark: SparkSession, shards: int) -> tuple[int, ...]:
@@ -152,24 +174,34 @@ class Packer:
     schema: pa.Schema
     #: The number that Spark's hash takes to each shard's partition.
     keys: tuple[int, ...]
+    #: Leaves rows out where the batch's plan says so.
+    drawer: RowDrawer | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of a task, gathered and cut into one payload for each shard."""
         held: list[pa.RecordBatch] = []
         rows = 0
+        draw = None if self.drawer is None else self.drawer.of_task()
         for batch in batches:
             if batch.num_rows:
                 held.append(batch)
                 rows += batch.num_rows
             if rows >= _GATHERED:
-                yield self._cut(held)
+                yield self._cut(held, draw)
                 held, rows = [], 0
         if held:
-            yield self._cut(held)
+            yield self._cut(held, draw)
+        told = None if draw is None else draw.told()
+        if told is not None:
+            yield _rows([self.keys[0]], ROWS_TOLD + self.side, [told])
 
-    def _cut(self, held: list[pa.RecordBatch]) -> pa.RecordBatch:
+    def _cut(self, held: list[pa.RecordBatch], draw: DrawnTask | None) -> pa.RecordBatch:
         plain = pa.schema(field.with_name(f"c{i}") for i, field in enumerate(self.schema))
         batch = as_one([held_one.cast(plain) for held_one in held]).rename_columns(list(self.names))
+        if draw is not None:
+            batch = draw.kept(batch)
+        if COIN in batch.schema.names:
+            batch = batch.drop_columns([COIN])
         coordinate = np.mod(batch.column(HASH).to_numpy(), self.grid.choices(self.side))
         order = np.argsort(coordinate, kind="stable")
         batch = batch.take(pa.array(order))
@@ -180,17 +212,21 @@ class Packer:
             for target in self.grid.shards_of(self.side, int(coordinate[order[start]])):
                 shards.append(self.keys[target])
                 payloads.append(payload)
-        return pa.RecordBatch.from_arrays(
-            [
-                pa.array(shards, pa.int32()),
-                pa.array([self.side] * len(shards), pa.int32()),
-                pa.array(payloads, pa.binary()),
-            ],
-            names=[SHARD, "side", "payload"],
-        )
+        return _rows(shards, self.side, payloads)
+
+
+def _rows(shards: list[int], side: int, payloads: list[bytes]) -> pa.RecordBatch:
+    """What the shuffle moves."""
+    sides = pa.array([side] * len(shards), pa.int32())
+    return pa.RecordBatch.from_arrays(
+        [pa.array(shards, pa.int32()), sides, pa.array(payloads, pa.binary())],
+        names=[SHARD, "side", "payload"],
+    )
 
 
 def _runs(coordinate: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     """Where runs of equal coordinates begin and end, in sorted ones."""
+    if not len(coordinate):
+        return iter(())
     changes = np.flatnonzero(np.diff(coordinate) != 0) + 1
     return itertools.pairwise([0, *changes.tolist(), len(coordinate)])

@@ -6,14 +6,18 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
+from headgate.control.allowance import Allowance
+from headgate.core.batch_size import Sizing
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.core.plan_parts import WorkLimit
-from headgate.joins.allowance import Allowance
+from headgate.errors import HeadgateError
 from headgate.run.run import SettledRun
 from headgate.run.spec import SettledSpec
 from headgate.settings import GateSettings
+from headgate.spark.join.left_out.offer import JoinOffer
+from headgate.spark.join.left_out.rows_seen import RowsSeen
 from headgate.spark.join.meter import SHOWN_WINDOWS, JoinReport
-from headgate.store.ledger.record import Findings, Record
+from headgate.store.ledger.record import Findings, Record, Size
 from headgate.store.plans import PinnedPlan
 
 __all__ = ["JoinRun", "JoinSpec"]
@@ -33,24 +37,48 @@ class JoinSpec(SettledSpec):
     #: Units that each shard may spend in a batch, given by hand.
     fixed_work: float | None = None
     basic_s: float = 1.0
+    #: At how many shards the rows of each side are.
+    copies: tuple[int, int] = (1, 1)
 
     def opening(self) -> Plan:
-        """The plan of the first batch."""
-        return self.plan(self.settings, self.allowance(self.settings))
+        """The plan of the first batch, where its size cannot be known: with all rows."""
+        return self.plan(self.settings, self.opening_offer())
+
+    def opening_offer(self) -> JoinOffer | None:
+        """What the first batch may have, whatever its size; None where there is no target."""
+        return self.offer(self.settings, self.allowance(self.settings))
 
     def allowance(self, settings: GateSettings) -> Allowance:
         """What learns how much fits; of use only where there is a target."""
         return Allowance(settings.target_s or 1.0, self.shards, self.comparison_s, self.result_s)
 
-    def plan(self, settings: GateSettings, allowance: Allowance) -> Plan:
-        """The plan of the next batch."""
+    def plan(self, settings: GateSettings, offer: JoinOffer | None, rows: float = 0.0) -> Plan:
+        """The plan of a batch with about so many rows."""
         if settings.mode != "shed":
             return KEEP_ALL
-        if settings.target_s is None:  # a share, or a number of comparisons: results are free
+        if offer is None:  # a share, or a number of comparisons: results are free
             given = None if self.fixed_work is None else WorkLimit(self.fixed_work)
             return Plan(settings.rate or 1.0, work=given)
-        work = allowance.work if self.fixed_work is None else min(self.fixed_work, allowance.work)
-        return Plan(1.0, work=WorkLimit(work, allowance.result_units))
+        return offer.plan(rows)
+
+    def offer(
+        self,
+        settings: GateSettings,
+        allowance: Allowance,
+        sizing: Sizing | None = None,
+        seen: RowsSeen | None = None,
+    ) -> JoinOffer | None:
+        """What a plan is made of, for a batch of any size; None where there is no target."""
+        if settings.target_s is None or settings.mode != "shed":
+            return None
+        return JoinOffer(
+            allowance.rows,
+            allowance.budget,
+            sizing or Sizing(),
+            None if seen is None else seen.classes,
+            None if seen is None else seen.items,
+            self.fixed_work,
+        )
 
     def open(self, query: str) -> JoinRun:
         """The join at work in a query."""
@@ -65,6 +93,10 @@ class JoinRun(SettledRun[JoinSpec, JoinReport]):
 
     def __init__(self, spec: JoinSpec, query: str) -> None:
         super().__init__(spec, query)
+        self._sizing = Sizing()
+        #: Whether the last batch met a plan for its own size.
+        self._sized = False
+        self._seen = RowsSeen(spec.copies)
         self._allowance = self._restored(self.settings)
         # What a batch that runs again took says nothing of its first time.
         self.last_batch = self._ledger.last_batch()
@@ -76,8 +108,10 @@ class JoinRun(SettledRun[JoinSpec, JoinReport]):
         try:
             if value is not None:
                 allowance.restore(value)
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+                self._sizing = Sizing.from_json(value.get("sizing"))
+        except (KeyError, TypeError, ValueError, IndexError, HeadgateError) as error:
             log.warning("%s: what was learned cannot be read (%s); starting afresh", self, error)
+            return self.spec.allowance(settings)
         return allowance
 
     def refresh(self) -> None:
@@ -89,20 +123,33 @@ class JoinRun(SettledRun[JoinSpec, JoinReport]):
         log.info("%s: settings changed: %s", self, settings)
         self.settings = settings
         self.upkeep.retention_s = settings.retention_s
-        self._allowance.target_s = settings.target_s or 1.0
+        self._allowance.aim_at(settings.target_s or 1.0)
         self.publish()
 
+    def _offer(self) -> JoinOffer | None:
+        return self.spec.offer(self.settings, self._allowance, self._sizing, self._seen)
+
     def plan(self) -> Plan:
-        """The plan for the next batch under the settings that hold."""
-        return self.spec.plan(self.settings, self._allowance)
+        """The plan for a next batch of the usual size, under the settings that hold."""
+        return self.spec.plan(self.settings, self._offer(), self._allowance.usual_rows)
 
     def publish(self) -> None:
-        """The work that the next batch may do."""
+        """The rows that the next batch may take in, and the work that it may do."""
         try:
-            urgent_s = None if self.settings.target_s is None else 0.0
-            self._store.publish(self.plan(), self.last_batch, urgent_s, spec=self.spec.number)
+            offer = self._offer()
+            urgent_s = None if offer is None else self._urgent_s()
+            self._store.publish(
+                self.plan(), self.last_batch, urgent_s, spec=self.spec.number, offer=offer
+            )
         except OSError as error:
             log.warning("%s: the plan cannot be written (%s)", self, error)
+
+    def _urgent_s(self) -> float:
+        """How long a batch must last before the plan that follows it is worth waiting for.
+
+        A batch that meets a plan for its own size needs the last report for the prices alone.
+        """
+        return 0.5 * (self.settings.target_s or 0.0) if self._sized else 0.0
 
     def pass_over(self, batch: int) -> None:
         """A batch ended that had nothing for this join."""
@@ -111,12 +158,18 @@ class JoinRun(SettledRun[JoinSpec, JoinReport]):
             self.publish()
 
     def learn(self, report: JoinReport) -> None:
-        """How fast it was, and what results and batches cost."""
+        """How fast it was, what results, rows and batches cost, and what rows were like."""
+        sums, pinned = report.sums, self.pinned(report.sample.batch_id)
         self._allowance.learn(report.spent)
+        self._sized = pinned is not None and pinned.sized
+        if pinned is not None and pinned.expected is not None:
+            self._sizing.add(pinned.expected.sizes, round(report.spent.arrived_rows))
+        probed = sums["probed_left"], sums["probed_right"]
+        self._seen.learn(report.told, report.items, probed, (sums["left"], sums["right"]))
 
     def remember(self, report: JoinReport) -> None:
-        """The allowance outlasts a restart."""
-        self.save_learned(self._allowance.snapshot())
+        """The allowance outlasts a restart, and so does what sizes mean in rows."""
+        self.save_learned({**self._allowance.snapshot(), "sizing": self._sizing.to_json()})
 
     def record(self, report: JoinReport) -> Record:
         """Comparisons wanted, made and skipped, and how complete the result is."""
@@ -124,12 +177,18 @@ class JoinRun(SettledRun[JoinSpec, JoinReport]):
         pinned = self.pinned(sample.batch_id)
         share, error = report.share
         why = f"{sums['found']:.0f} pairs, {100 * share:.1f} % of all (+- {100 * error:.1f})"
+        rows_shed = sums["shed_left"] + sums["shed_right"]
+        if rows_shed:
+            why += f", {rows_shed:.0f} of {report.spent.arrived_rows:.0f} rows left out"
         if sums["late"]:
             why += f", {sums['late']:.0f} rows too late"
         measures: dict[str, Any] = {
             "left_rows": sums["left"],
             "right_rows": sums["right"],
             "late_rows": sums["late"],
+            "rows_arrived": report.spent.arrived_rows,
+            "rows_kept": report.spent.kept_rows,
+            "rows_shed": rows_shed,
             "pairs": sums["found"],
             "pairs_missed": round(sums["missed"], 3),
             "completeness": round(share, 6),
@@ -144,6 +203,8 @@ class JoinRun(SettledRun[JoinSpec, JoinReport]):
             utility, utility_error = report.utility_share
             measures |= {"utility": sums["utility"], "utility_completeness": round(utility, 6),
                          "utility_completeness_error": round(utility_error, 6)}  # fmt: skip
+        if rows_shed or sums["left_out"]:
+            measures["pairs_of_rows_left_out"] = round(sums["left_out"], 3)
         if self.settings.target_s is not None:
             measures |= {
                 "work": self._allowance.work,
@@ -161,6 +222,7 @@ class JoinRun(SettledRun[JoinSpec, JoinReport]):
             would_shed=self._would_shed(sample.arrived),
             state="shedding" if shed else "idle",
             why=why,
+            size=Size.of(None if pinned is None else pinned.expected),
             found=Findings(measures=measures, windows=self._windows(report)),
         )
 

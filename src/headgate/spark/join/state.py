@@ -13,6 +13,9 @@ from headgate.spark.join.block import Block, Summary
 __all__ = ["BlockStore", "Index", "Stored", "Target"]
 
 _VERSION = 1
+#: Weight of the past in what choices use of their units, a batch; and the least that is believed: a
+#: choice is never given more than two and a half times its units.
+_MEMORY, _LEAST_USED = 0.5, 0.4
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,10 @@ class Stored:
     span: tuple[int, int]
     digest: str
     size: int
+    #: The rows that it stands for, where some were left out; None: its own.
+    weight: float | None = None
+    #: The most rows that one of its rows stands for.
+    heaviest: float = 1.0
 
 
 @dataclass
@@ -43,6 +50,9 @@ class Index:
     #: Pairs and comparisons of the full join, as the last batch with any tells.
     pairs: float = 0.0
     comparisons: float = 0.0
+    #: The share of the units given to a choice that its comparisons and results took, lately: expected
+    #: matches are an upper bound, and what results do not take is time left unused.
+    used: float = 1.0
 
     @property
     def pay_off(self) -> float:
@@ -54,6 +64,11 @@ class Index:
         if comparisons:
             self.pairs, self.comparisons = pairs, comparisons
 
+    def spend(self, units: float, given: float) -> None:
+        """Note what a choice took of the units that it was given."""
+        if given > 0.0:
+            self.used = _MEMORY * self.used + (1.0 - _MEMORY) * min(1.0, max(_LEAST_USED, units / given))
+
     def to_bytes(self) -> bytes:
         """A versioned value for the state."""
         head = {
@@ -62,8 +77,11 @@ class Index:
             "watermark": self.watermark_us,
             "next": self.next_number,
             "paid": [self.pairs, self.comparisons],
+            **({} if self.used == 1.0 else {"used": self.used}),
             "blocks": [
-                [s.number, s.side, s.bucket, s.n, *s.span, s.digest, s.size] for s in self.blocks
+                [s.number, s.side, s.bucket, s.n, *s.span, s.digest, s.size]
+                + ([] if s.weight is None else [s.weight, s.heaviest])
+                for s in self.blocks
             ],
         }
         text = json.dumps(head, separators=(",", ":")).encode()
@@ -79,9 +97,13 @@ class Index:
                 f"the checkpoint holds a join's state of version {head['v']!r}; this Headgate reads "
                 f"version {_VERSION}: use the Headgate that wrote it, or start with a new checkpoint"
             )
-        blocks = [Stored(b[0], b[1], b[2], b[3], (b[4], b[5]), b[6], b[7]) for b in head["blocks"]]
+        blocks = [Stored(b[0], b[1], b[2], b[3], (b[4], b[5]), *b[6:]) for b in head["blocks"]]
         stats = LagStats.from_bytes(value[4 + size :], config)
-        return cls(stats, head["layout"], head["watermark"], blocks, head["next"], *head["paid"])
+        used = float(head.get("used", 1.0))  # 0.1.0 had none
+        pairs, comparisons = head["paid"]
+        return cls(
+            stats, head["layout"], head["watermark"], blocks, head["next"], pairs, comparisons, used
+        )
 
 
 class BlockStore(Protocol):
@@ -109,12 +131,17 @@ class Target:
     span: tuple[int, int]
     bucket: int
     held: Block | Stored
+    #: The rows that it stands for.
+    weight: float
+    heaviest: float = 1.0
 
     @classmethod
     def of(cls, held: Block | Stored) -> Target:
         """Of a block, new or stored."""
-        span = held.rows.span if isinstance(held, Block) else held.span
-        return cls(held.n, span, held.bucket, held)
+        if isinstance(held, Block):
+            return cls(held.n, held.rows.span, held.bucket, held, held.stands_for, held.heaviest)
+        weight = float(held.n) if held.weight is None else held.weight
+        return cls(held.n, held.span, held.bucket, held, weight, held.heaviest)
 
     def block(self, store: BlockStore) -> Block:
         """Its rows; read from the store if it is not new."""

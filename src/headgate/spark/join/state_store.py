@@ -101,7 +101,10 @@ class StateStore:
         self.blocks.updateValue((number,), (block.payload,))
         self.summaries.updateValue((number,), (block.summary.to_bytes(),))
         size = len(block.payload)
-        stored = Stored(number, block.side, block.bucket, block.n, block.rows.span, block.digest, size)
+        drawn = () if block.chances is None else (block.stands_for, block.heaviest)
+        stored = Stored(
+            number, block.side, block.bucket, block.n, block.rows.span, block.digest, size, *drawn
+        )
         remembered(self._key(stored), size, lambda: block)
         return stored
 

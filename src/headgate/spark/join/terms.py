@@ -101,7 +101,7 @@ class JoinTerms:
         left, right = self.windows_us
         return Reach(right, left) if side == 0 else Reach(left, right)
 
-    def cost(self, probes: int, rows: int) -> float:
+    def cost(self, probes: int, rows: float) -> float:
         """Comparisons: all of them, or a binary search for each probe."""
         if isinstance(self.condition, Equal):
             return probes * (1.0 + math.log2(1.0 + rows))

@@ -23,6 +23,7 @@ from headgate.errors import SnapshotError
 from headgate.joins.lag_stats import LagStats
 from headgate.spark.join.block import Block, cut, gathered
 from headgate.spark.join.comparing import Comparer
+from headgate.spark.join.left_out.items_told import items_of
 from headgate.spark.join.pack import TIME
 from headgate.spark.join.ranking import Candidate, Ranking
 from headgate.spark.join.state import BlockStore, Index, Stored, Target
@@ -67,8 +68,12 @@ class JoinWork:
         plan: Plan,
         batch: int,
         shard: int = 0,
+        copies: tuple[int, int] = (1, 1),
     ) -> Done:
-        """One batch; `arrived` are payloads by side. Changes index and store."""
+        """One batch; `arrived` are payloads by side. Changes index and store.
+
+        The rows of each side are at so many shards (`copies`), this one among them.
+        """
         terms = self.terms
         done = Done(LagStats(index.stats.lags, index.stats.kinds))
         # Late is what was behind the watermark when the last batch ended, as Spark has it: an operator
@@ -78,8 +83,12 @@ class JoinWork:
         new = self._new_blocks(arrived, late, done)
         candidates = self._candidates(index, new)
         for probe in new:
-            wanted = sum(terms.cost(1, t.n) for p, t in candidates if p is probe)
-            done.want(probe.buckets(terms.basic_us), wanted)
+            own = [t for p, t in candidates if p is probe]
+            wanted = sum(terms.cost(1, t.n) for t in own)
+            full = sum(terms.cost(1, t.weight) for t in own)
+            weights = None if probe.chances is None else 1.0 / probe.chances
+            done.want(probe.buckets(terms.basic_us), wanted, weights, full)
+            done.heaviest = max(done.heaviest, probe.heaviest, *(t.heaviest for t in own))
         allowed = self._allowed(plan, done.wanted, index)
         comparer = Comparer(terms, store, done)
         if allowed is None:
@@ -92,11 +101,17 @@ class JoinWork:
                     comparer.compare(one.probe, one.targets, one.certain)
                 if len(one.sampled):
                     comparer.compare(one.probe, one.targets, one.sampled, one.chances)
+            if plan.work is not None and plan.work.result_units > 0.0:
+                spent = done.made + plan.work.result_units * done.total("found")
+                index.spend(spent, allowed)
             done.widen_error_if_sample_empty()
+        done.add_variance_of_rows(copies)
         index.pay(done.total("found") + done.total("missed"), done.wanted)
         index.stats.learn(done.stats)
         self._keep(index, store, new)
         self._expire(index, store, watermark_us)
+        if plan.work is not None:  # under a target the next batch may have to leave rows out
+            done.items = items_of(terms, index, store, new)
         return done
 
     def _new_blocks(
@@ -111,7 +126,10 @@ class JoinWork:
             if not parts:
                 continue
             rows = gathered(parts)
-            on_time = rows.filter(pc.greater_equal(rows.column(TIME), watermark_us))
+            # They are in order of time: the first one tells whether any is late.
+            on_time = rows
+            if rows.num_rows and rows.column(TIME)[0].as_py() < watermark_us:
+                on_time = rows.filter(pc.greater_equal(rows.column(TIME), watermark_us))
             done.rows[side] = on_time.num_rows
             done.late[side] = rows.num_rows - on_time.num_rows
             found += cut(side, on_time, self.terms)
@@ -140,11 +158,13 @@ class JoinWork:
 
     def _allowed(self, plan: Plan, wanted: float, index: Index) -> float | None:
         """Units that may be spent; None if all of it fits."""
-        results = 0.0 if plan.work is None else plan.work.result_units * index.pay_off
-        limits = [] if plan.work is None else [plan.work.units]
-        limits += [] if plan.default >= 1.0 else [plan.default * wanted * (1.0 + results)]
-        if not limits or wanted * (1.0 + results) <= min(limits):
+        work = plan.work
+        results = 0.0 if work is None else work.result_units * index.pay_off
+        limits = [] if plan.default >= 1.0 else [plan.default * wanted * (1.0 + results)]
+        if wanted * (1.0 + results) <= min([*limits, np.inf if work is None else work.units]):
             return None
+        if work is not None:  # results are fewer than a choice expects: it is given as much more
+            limits.append(work.units / (index.used if work.result_units > 0.0 else 1.0))
         return min(limits)
 
     def _keep(self, index: Index, store: BlockStore, new: list[Block]) -> None:

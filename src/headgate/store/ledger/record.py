@@ -63,8 +63,8 @@ class Record:
 
     `arrived` is counted in front of the gate and `kept` behind it, by meters that know nothing of
     each other or of the plan; `shed` is what came and did not pass. A guard counts what it sheds by
-    itself, row by row and reason by reason. A join keeps all rows and sheds comparisons: those that
-    the full join makes, those it made, those it skipped.
+    itself, row by row and reason by reason. A join sheds comparisons: those that the full join makes,
+    those it made, those it skipped; of rows, where it leaves some out, its measures tell.
 
     In JSON all fields lie flat, those of its parts too, as 0.1.0 wrote them.
     """

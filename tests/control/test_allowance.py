@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from headgate.control.allowance import Allowance, AllowanceConfig, Spent
 from headgate.errors import BadArgument
-from headgate.joins.allowance import Allowance, AllowanceConfig, Spent
 
 
 class Machine:
@@ -144,8 +144,85 @@ def test_a_quiet_night_does_not_make_comparisons_look_dear():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"aim": 0.0}, {"memory": 1.0}, {"recent": 0}, {"stall": 0.5}, {"telling_s": 0.0}]
+    "wrong", [{"aim": 0.0}, {"memory": 1.0}, {"inside": 0.0}, {"stall": 0.5}, {"telling_s": 0.0}]
 )
 def test_numbers_that_mean_nothing_are_refused(wrong):
     with pytest.raises(BadArgument, match=next(iter(wrong))):
         AllowanceConfig(**wrong)
+
+
+def _rows_batch(rows, budget, noise, price_s=1e-5, fixed_s=0.6):
+    """A batch of so many rows on a machine where rows cost, and little is left to compare."""
+    kept = budget.rows(rows)
+    duration = fixed_s + price_s * kept + 5e-7 * rows + 0.1
+    return Spent(duration * noise.lognormal(0.0, 0.05), 0.1, 1e8, 0.0, 1e3, 2e3, kept, rows)
+
+
+def test_rows_that_fit_are_never_left_out():
+    noise, allowance = np.random.default_rng(3), Allowance(2.0, 2)
+    for batch in range(60):
+        spent = _rows_batch(60_000 + 20_000 * (batch % 3), allowance.rows, noise)
+        assert spent.kept_rows == spent.arrived_rows, f"batch {batch} left rows out, and all of them fit"
+        allowance.learn(spent)
+
+
+def test_where_rows_alone_do_not_fit_so_many_are_left_out_that_batches_do():
+    noise, allowance, inside, kept = np.random.default_rng(4), Allowance(2.0, 2), [], []
+    for batch in range(60):
+        spent = _rows_batch(300_000, allowance.rows, noise)
+        allowance.learn(spent)
+        if batch >= 10:
+            inside.append(spent.duration_s <= 2.0)
+            kept.append(spent.kept_rows)
+    assert np.mean(inside) >= 0.9
+    # 300,000 rows cost 0.15 s to be left out; 1.05 s are left for those that are kept.
+    assert 0.75 * 105_000 <= np.mean(kept) <= 110_000
+
+
+def test_a_burst_of_rows_is_met_in_the_batch_in_which_it_comes():
+    noise, allowance = np.random.default_rng(5), Allowance(2.0, 2)
+    for batch in range(30):
+        allowance.learn(_rows_batch(50_000 + 25_000 * (batch % 3), allowance.rows, noise))
+    spent = _rows_batch(1_000_000, allowance.rows, noise)
+    assert spent.kept_rows < 130_000
+    assert spent.duration_s <= 2.6
+    allowance.learn(spent)
+    after = [_rows_batch(60_000, allowance.rows, noise) for _ in range(3)]
+    assert all(s.kept_rows == s.arrived_rows for s in after)
+
+
+def test_a_slow_start_leaves_no_rows_out():
+    """The first batches start workers and compile; they say nothing of what rows cost."""
+    noise, allowance = np.random.default_rng(6), Allowance(2.0, 2)
+    for seconds in (14.0, 6.0):
+        allowance.learn(Spent(seconds, 0.1, 1e8, 0.0, 1e3, 2e3, 60_000, 60_000))
+        assert allowance.rows.keep(60_000) == 1.0
+    for _ in range(20):
+        spent = _rows_batch(60_000, allowance.rows, noise)
+        assert spent.kept_rows == 60_000
+        allowance.learn(spent)
+
+
+def test_a_first_batch_of_which_nothing_is_known_is_bounded():
+    allowance = Allowance(2.0, 2)
+    assert allowance.rows.keep(100_000) == 1.0
+    assert allowance.rows.rows(10**7) == pytest.approx(200_000)
+
+
+def test_more_rows_leave_less_time_to_compare():
+    noise, allowance = np.random.default_rng(7), Allowance(2.0, 2)
+    for batch in range(30):
+        allowance.learn(_rows_batch(30_000 + 25_000 * (batch % 3), allowance.rows, noise))
+    budget, rows = allowance.budget, allowance.rows
+    few, many = (budget.units(rows.seconds(n)) for n in (20_000, 90_000))
+    assert few > 1.3 * many
+
+
+def test_what_0_1_0_learnt_is_read():
+    allowance = Allowance(2.0, 2)
+    recent = [[1e5, 1.1], [1e5, 1.0], [1e5, 1.2]]
+    old = {"compared": [1.0, 5e8], "emitted": [0.5, 1e6], "elsewhere": [0.0] * 5, "recent": recent}
+    allowance.restore(old)
+    assert allowance.seconds_per_comparison == pytest.approx(2e-9)
+    assert allowance.fixed_s == pytest.approx(1.1, rel=0.1)
+    assert allowance.rows.keep(100_000) == 1.0
