@@ -245,15 +245,17 @@ class Allowance:
             most = max(FIRST_ROWS * self.target_s, self._rows[0])
             return RowBudget(self.target_s, most=most, min_keep=config.min_keep)
         room, fits = (1.0 - config.least) * self.target_s, self._fits
-        whole = fits.whole(room)
+        (aim, kept), whole = fits.cut(room, self._rows[1]), fits.whole(room)
         if not self._cutting:  # too many rows have to be proved
             whole = max(whole, fits.surely_within(room))
         return RowBudget(
-            fits.aim_s(room, self._rows[1]),
+            aim,
             cost.fixed_s,
             cost.per_kept_s,
             cost.per_arrived_s,
             whole=whole,
+            # By a price that may be next to nothing any number of rows would fit.
+            most=max(whole, kept),
             min_keep=config.min_keep,
         )
 
