@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 
-from headgate.store.folder import read_json, write_json
+from headgate.store.folder import read_json, unclaim, write_json
+from headgate.store.places.place import Place
+from headgate.store.places.stores import store_of
 
 __all__ = ["checkpoint_of", "forget_query", "tell_checkpoint"]
 
@@ -14,22 +15,24 @@ __all__ = ["checkpoint_of", "forget_query", "tell_checkpoint"]
 _KEPT_S = 90 * 86_400.0
 
 
-def _path(control: Path, query: str) -> Path:
+def _path(control: Place, query: str) -> Place:
     return control / "queries" / f"{query}.json"
 
 
-def tell_checkpoint(control: Path, query: str, location: str) -> None:
+def tell_checkpoint(control: Place, query: str, location: str) -> None:
     """Leave the query's checkpoint for its workers; what killed drivers left long ago goes."""
     path = _path(control, query)
     write_json(path, {"checkpoint": location}, lasting=False)
     with contextlib.suppress(OSError):
-        now = path.stat().st_mtime  # by the store's clock, and nobody else's
-        for old in path.parent.iterdir():
-            if now - old.stat().st_mtime > _KEPT_S:
-                old.unlink(missing_ok=True)
+        entries = store_of(path).entries(path.parent)
+        # By the store's clock, and nobody else's: this one has just been written.
+        now = max((e.written_at for e in entries if e.name == path.name), default=0.0)
+        for old in entries:
+            if not old.is_folder and now - old.written_at > _KEPT_S:
+                unclaim(path.parent / old.name)
 
 
-def checkpoint_of(control: Path, query: str) -> str | None:
+def checkpoint_of(control: Place, query: str) -> str | None:
     """What the driver told; None where it has not, or cannot know."""
     try:
         value = read_json(_path(control, query))
@@ -39,7 +42,7 @@ def checkpoint_of(control: Path, query: str) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def forget_query(control: Path, query: str) -> None:
+def forget_query(control: Place, query: str) -> None:
     """The query is over."""
     with contextlib.suppress(OSError):
-        _path(control, query).unlink(missing_ok=True)
+        unclaim(_path(control, query))

@@ -34,6 +34,7 @@ from headgate.store.folder import used_control_folder
 from headgate.store.guards import guard_in
 from headgate.store.ledger.audit import Audit, audit
 from headgate.store.ledger.records import Ledger, Record, queries_of
+from headgate.store.places.place import Place
 from headgate.store.plans import PlanStore
 
 __all__ = ["backfill", "recount"]
@@ -106,7 +107,7 @@ class _Parts:
     def __init__(
         self,
         spark: SparkSession,
-        folder: Path,
+        folder: Place,
         gate: str,
         rows: Rows,
         keep: str | Sequence[str] | None,
@@ -230,7 +231,7 @@ def recount(
 
 
 def _known_of(
-    folder: Path, gate: str, query: str, batch: int, records: dict[int, Record], checkpoint: Path
+    folder: Place, gate: str, query: str, batch: int, records: dict[int, Record], checkpoint: Path
 ) -> tuple[Record, BatchOffsets]:
     """All that is known of a batch but its counts, and its offsets."""
     doubtful = records.get(batch)
@@ -247,7 +248,7 @@ def _known_of(
     return bare, offsets
 
 
-def _the_query(control: Path, gate: str, query: str | None) -> str:
+def _the_query(control: Place, gate: str, query: str | None) -> str:
     known = queries_of(control, gate)
     if guard_in(control, gate) is not None:
         raise BadArgument(

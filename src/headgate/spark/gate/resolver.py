@@ -18,6 +18,7 @@ from headgate.errors import BadArgument, SnapshotError
 from headgate.policies import Policy
 from headgate.spark.checkpoint import local_path, query_in
 from headgate.spark.gate.batch_size import sizes_of_batch
+from headgate.store.places.place import Place
 from headgate.store.plans import Resolved
 from headgate.store.query_facts import checkpoint_of
 
@@ -62,7 +63,7 @@ class Resolver:
             raise SnapshotError(f"a {type(found).__name__} came where a gate's resolver was sent")
         return found
 
-    def resolve(self, published: Mapping[str, Any], control: Path, query: str, batch: int) -> Resolved:
+    def resolve(self, published: Mapping[str, Any], control: Place, query: str, batch: int) -> Resolved:
         """The plan for this batch from what was published, if it offers one and the size is known."""
         given = published.get("offer")
         if given is None:
@@ -87,7 +88,7 @@ class Resolver:
             note = "; ".join(filter(None, (note, f"{rows:.0f} rows come, and {budget.why}")))
         return Resolved(plan, expected, note)
 
-    def _checkpoint(self, control: Path, query: str, wait: bool) -> tuple[Path | None, str]:
+    def _checkpoint(self, control: Place, query: str, wait: bool) -> tuple[Path | None, str]:
         """The query's checkpoint, if this process can open it; what is wrong with the one given.
 
         A query's first batch may be sooner than the driver's word of where its checkpoint is.
@@ -100,7 +101,7 @@ class Resolver:
             found, note = self._look(control, query)
         return found, note
 
-    def _look(self, control: Path, query: str) -> tuple[Path | None, str]:
+    def _look(self, control: Place, query: str) -> tuple[Path | None, str]:
         note = ""
         given = None if self.checkpoint is None else local_path(self.checkpoint)
         if given is not None:

@@ -20,8 +20,8 @@ from __future__ import annotations
 import base64
 import contextlib
 import logging
+import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from headgate.core.plan import KEEP_ALL
@@ -31,9 +31,10 @@ from headgate.guards.inline_policy import InlinePolicy
 from headgate.sketches.aged_sketch import AgedSketch
 from headgate.sketches.cost_sketch import CostSketch
 from headgate.sketches.cost_table import CostTable
-from headgate.store.folder import read_json, write_json
+from headgate.store.folder import is_used, names_in, read_json, unclaim, write_json
 from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 from headgate.store.lease import Holder
+from headgate.store.places.place import Place
 from headgate.store.plans import PinnedPlan, PlanStore
 
 __all__ = ["GuardMemory"]
@@ -41,6 +42,7 @@ __all__ = ["GuardMemory"]
 log = logging.getLogger("headgate")
 
 _VERSION = 1
+_LESSON = re.compile(r"([0-9]+)-[0-9]+\.json")
 #: Lessons of one query that lie unmerged at most, if the driver's loop is gone: a bound, no tuning.
 _MOST_LESSONS = 64
 
@@ -48,7 +50,7 @@ _MOST_LESSONS = 64
 class GuardMemory:
     """The memory of one guard."""
 
-    def __init__(self, control: Path, guard: str, policy: InlinePolicy) -> None:
+    def __init__(self, control: Place, guard: str, policy: InlinePolicy) -> None:
         self._control, self._guard = control, guard
         self._folder = control / "gates" / guard
         self._policy = policy
@@ -90,7 +92,7 @@ class GuardMemory:
             write_json(path, {"v": _VERSION, "lessons": rows}, lasting=False)
         mine = [p for _, p in self._lessons(query) if p.stem.endswith(f"-{partition}")]
         for old in mine[:-_MOST_LESSONS]:
-            old.unlink(missing_ok=True)
+            unclaim(old)
 
     def queue(self, query: str, partition: int) -> dict[str, Any] | None:
         """The state that a queue's last task left; None if there is none for this policy."""
@@ -110,7 +112,7 @@ class GuardMemory:
     def merge(self, query: str | None = None, through: int | None = None) -> int:
         """Merge lessons, of one query up to a batch or all there are; how many there were."""
         costs, merged = self._merged()
-        done: list[Path] = []
+        done: list[Place] = []
         for one in self._queries() if query is None else [query]:
             lessons = [(n, p) for n, p in self._lessons(one) if through is None or n <= through]
             for number, path in lessons:
@@ -122,7 +124,7 @@ class GuardMemory:
         if done:
             self._write(costs, merged)
             for path in done:
-                path.unlink(missing_ok=True)
+                unclaim(path)
         return len(done)
 
     def note_warm(self, query: str, run: str) -> None:
@@ -134,28 +136,27 @@ class GuardMemory:
     def _knows(self, query: str) -> bool:
         """Whether anything of the query is there: one that ended long ago is forgotten here, too."""
         folders = (self._folder / "queries" / query, self._folder / "lessons" / query)
-        return any(folder.is_dir() for folder in folders)
+        return any(is_used(folder) for folder in folders)
 
-    def _queue_path(self, query: str, partition: int) -> Path:
+    def _queue_path(self, query: str, partition: int) -> Place:
         return self._folder / "queries" / query / "queues" / f"{partition}.json"
 
     def _queries(self) -> list[str]:
-        folder = self._folder / "lessons"
-        return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+        return names_in(self._folder / "lessons")
 
-    def _lessons(self, query: str) -> list[tuple[int, Path]]:
+    def _lessons(self, query: str) -> list[tuple[int, Place]]:
         folder = self._folder / "lessons" / query
-        paths = sorted(folder.glob("[0-9]*-[0-9]*.json")) if folder.is_dir() else []
-        return [(int(p.stem.split("-")[0]), p) for p in paths]
+        names = (_LESSON.fullmatch(name) for name in names_in(folder))
+        return [(int(found[1]), folder / found[0]) for found in names if found is not None]
 
     @staticmethod
-    def _read(path: Path) -> dict[str, Any] | None:
+    def _read(path: Place) -> dict[str, Any] | None:
         with contextlib.suppress(OSError, ValueError):
             value = read_json(path)
             return value if isinstance(value, dict) else None
         return None
 
-    def _learn(self, costs: CostTable | AgedSketch, path: Path) -> None:
+    def _learn(self, costs: CostTable | AgedSketch, path: Place) -> None:
         value = self._read(path)
         if value is None or value.get("v") != _VERSION:
             return

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from headgate.guards.inline_policy import InlinePolicy
 from headgate.spark.guard.memory import GuardMemory
 from headgate.spark.guard.output import results_in
 from headgate.store.lease import Holder
+from headgate.store.places.place import place_from
 
 __all__ = ["GuardTerms", "TaskId"]
 
@@ -87,4 +87,8 @@ class GuardTerms:
 
     def memory(self) -> GuardMemory | None:
         """The guard's memory, where there is a control folder."""
-        return None if self.control is None else GuardMemory(Path(self.control), self.name, self.policy)
+        return (
+            None
+            if self.control is None
+            else GuardMemory(place_from(self.control), self.name, self.policy)
+        )

@@ -11,9 +11,9 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from headgate.store.lease import BEAT_S, Lease, this_process
+from headgate.store.places.place import Place
 
 __all__ = ["Heart", "Key"]
 
@@ -62,7 +62,7 @@ class Heart:
         self._lock = threading.Lock()  # never held while a file is read or written
         self._woken = threading.Event()
 
-    def steer(self, key: Key, folder: Path, sure: bool = True) -> None:
+    def steer(self, key: Key, folder: Place, sure: bool = True) -> None:
         """Beat for this gate in this query from now on; `folder` is where its plans are."""
         with self._lock:
             pair = self._pairs.setdefault(key, _Pair(Lease(folder), sure))
@@ -141,7 +141,7 @@ class Heart:
                 if not pair.sure:
                     return
             pair.missed = 0
-            if pair.lease.beat(this_process()):
+            if pair.lease.beat(this_process(), holder):
                 pair.lost = False  # perhaps the other one has ended, and our workers took it up again
             elif not pair.lost:
                 pair.lost = True

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, ClassVar
 
 from headgate.durations import Duration, seconds
-from headgate.errors import BadArgument, WrongKindOfFrame
+from headgate.errors import BadArgument, ControlFolderError, WrongKindOfFrame
 from headgate.policies import Policy, Uniform, ValueClasses
 from headgate.settings import RETENTION_S, GateSettings
 from headgate.sites.agreed import Agreed
@@ -43,6 +43,7 @@ from headgate.spark.sic.column import require_sic
 from headgate.spark.sites.arguments import check_token, number, strings, whole
 from headgate.spark.sites.results import ResultSpec, metered
 from headgate.store.folder import check_gate_name, open_control_folder
+from headgate.store.places.place import Place
 from headgate.store.single_process_lock import single_process_lock
 
 __all__ = ["Site"]
@@ -110,7 +111,7 @@ class Site:
         hold_s = seconds(hold, "hold")
         self.name = name
         self._spark = spark
-        self._control = open_control_folder(control)
+        self._control = _local(open_control_folder(control))
         self._folder = self._control / "sites" / name
         self.settings = SiteSettings.for_hold(
             name,
@@ -405,3 +406,13 @@ def _at_work(spark: SparkSession) -> list[str]:
         if status["isTriggerActive"] and status["isDataAvailable"]:
             found.append(str(query.id))
     return found
+
+
+def _local(control: Place) -> Path:
+    """The folder; a site keeps its lock and its history in files."""
+    if not isinstance(control, Path):
+        raise ControlFolderError(
+            f"control={str(control)!r}: a site needs a folder that the driver and every executor can "
+            "open; an object store serves gates, guards and joins"
+        )
+    return control
