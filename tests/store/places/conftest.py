@@ -12,10 +12,12 @@ import pytest
 from headgate.store.places.place import ObjectPath, Place
 from headgate.testing.broker import ArtifactsUnavailable
 from headgate.testing.s3_server import S3Server
+from headgate.testing.s3_toll import S3Toll
 
 
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A real server."""
     pytest.importorskip("obstore", reason="pip install 'headgate[objects]'")
     try:
         server = S3Server.start(tmp_path_factory.mktemp("s3"))
@@ -27,10 +29,18 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 
 @pytest.fixture
-def s3(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
+def toll(s3_server: S3Server) -> Iterator[S3Toll]:
+    """The server, with each request counted."""
+    with S3Toll(s3_server.endpoint) as found:
+        yield found
+
+
+@pytest.fixture
+def s3(s3_server: S3Server, toll: S3Toll, monkeypatch: pytest.MonkeyPatch) -> str:
     """An address of its own on the server, which this process and its children can use."""
     for name, value in s3_server.environment().items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", toll.endpoint)
     _forget_stores()
     return f"s3://headgate/{uuid.uuid4().hex}"
 
