@@ -6,7 +6,6 @@ cannot read (another file system, an offset of a kind that nobody knows here) it
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from headgate.core.batch_size import OFFSETS, BatchSize
@@ -14,9 +13,11 @@ from headgate.spark.checkpoint import (
     ends_of_batch,
     files_between,
     first_offsets,
+    forget_checkpoint,
     local_path,
     records_between,
 )
+from headgate.store.places.place import Place
 
 __all__ = ["sizes_of_batch"]
 
@@ -24,7 +25,7 @@ __all__ = ["sizes_of_batch"]
 _LOOKED_AT = 1000
 
 
-def sizes_of_batch(checkpoint: Path, batch: int) -> tuple[BatchSize, ...] | None:
+def sizes_of_batch(checkpoint: Place, batch: int) -> tuple[BatchSize, ...] | None:
     """What each source has for the batch, in their order; None where one of them does not tell."""
     try:
         ends = ends_of_batch(checkpoint, batch)
@@ -34,12 +35,13 @@ def sizes_of_batch(checkpoint: Path, batch: int) -> tuple[BatchSize, ...] | None
         pairs = enumerate(zip(starts, ends, strict=True))
         found = [_size(checkpoint, source, start, end) for source, (start, end) in pairs]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        forget_checkpoint(checkpoint)
         return None
     known = tuple(size for size in found if size is not None)
     return known if known and len(known) == len(found) else None
 
 
-def _size(checkpoint: Path, source: int, start: Any, end: Any) -> BatchSize | None:
+def _size(checkpoint: Place, source: int, start: Any, end: Any) -> BatchSize | None:
     if end is None:
         return BatchSize(0.0, OFFSETS)
     if not isinstance(end, dict):

@@ -7,7 +7,6 @@ import pickle
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from pyspark import cloudpickle
@@ -16,8 +15,9 @@ from headgate.core.batch_size import RowsExpected
 from headgate.core.offer import Offer
 from headgate.errors import BadArgument, SnapshotError
 from headgate.policies import Policy
-from headgate.spark.checkpoint import local_path, query_in
+from headgate.spark.checkpoint import checkpoint_place, query_in
 from headgate.spark.gate.batch_size import sizes_of_batch
+from headgate.store.folder import folders_in
 from headgate.store.places.place import Place
 from headgate.store.plans import Resolved
 from headgate.store.query_facts import checkpoint_of
@@ -28,7 +28,7 @@ __all__ = ["Resolver"]
 _TOLD_WITHIN_S, _STEP_S = 0.3, 0.01
 #: What this worker process has found in sessions' default places, and when it looked; and how long until
 #: it looks again.
-_IN_DEFAULT: dict[tuple[str, str], tuple[Path | None, float]] = {}
+_IN_DEFAULT: dict[tuple[str, str], tuple[Place | None, float]] = {}
 _AGAIN_S = 60.0
 
 
@@ -88,7 +88,7 @@ class Resolver:
             note = "; ".join(filter(None, (note, f"{rows:.0f} rows come, and {budget.why}")))
         return Resolved(plan, expected, note)
 
-    def _checkpoint(self, control: Place, query: str, wait: bool) -> tuple[Path | None, str]:
+    def _checkpoint(self, control: Place, query: str, wait: bool) -> tuple[Place | None, str]:
         """The query's checkpoint, if this process can open it; what is wrong with the one given.
 
         A query's first batch may be sooner than the driver's word of where its checkpoint is.
@@ -101,9 +101,9 @@ class Resolver:
             found, note = self._look(control, query)
         return found, note
 
-    def _look(self, control: Place, query: str) -> tuple[Path | None, str]:
+    def _look(self, control: Place, query: str) -> tuple[Place | None, str]:
         note = ""
-        given = None if self.checkpoint is None else local_path(self.checkpoint)
+        given = None if self.checkpoint is None else checkpoint_place(self.checkpoint)
         if given is not None:
             there = query_in(given)
             if there == query:
@@ -111,18 +111,19 @@ class Resolver:
             if there is not None:
                 note = f"checkpoint={self.checkpoint!r} is of another query ({there}), and is not used"
         told = checkpoint_of(control, query)
-        folder = None if told is None else local_path(told)
+        folder = None if told is None else checkpoint_place(told)
         if folder is not None and query_in(folder) == query:
             return folder, note
         return (None if told is not None else self._in_default(query)), note
 
-    def _in_default(self, query: str) -> Path | None:
+    def _in_default(self, query: str) -> Place | None:
         """Looked for once in a while: the session's place may have a folder for every start."""
-        root = None if self.checkpoints is None else local_path(self.checkpoints)
+        root = None if self.checkpoints is None else checkpoint_place(self.checkpoints)
         if root is None:
             return None
         found, looked_at = _IN_DEFAULT.get((str(root), query), (None, -_AGAIN_S))
-        if found is None and time.monotonic() - looked_at >= _AGAIN_S and root.is_dir():
-            found = next((f for f in root.iterdir() if f.is_dir() and query_in(f) == query), None)
+        if found is None and time.monotonic() - looked_at >= _AGAIN_S:
+            below = (root / name for name in folders_in(root))
+            found = next((folder for folder in below if query_in(folder) == query), None)
             _IN_DEFAULT[str(root), query] = found, time.monotonic()
         return found if found is not None and query_in(found) == query else None
