@@ -10,8 +10,13 @@ import pytest
 
 from headgate.core.batch_size import OFFSETS
 from headgate.errors import BadArgument
-from headgate.spark.checkpoint import check_checkpoint, files_between, query_in
+from headgate.spark.checkpoint import check_checkpoint, files_between, first_offsets, query_in
 from headgate.spark.gate.batch_size import sizes_of_batch
+from headgate.store.places.place import ObjectPath
+from headgate.store.places.stores import store_of
+from tests.harness.object_stores import memory
+
+__all__ = ["memory"]
 
 
 def _log(checkpoint: Path, batch: int, *offsets: Any) -> None:
@@ -188,3 +193,29 @@ def test_a_folder_that_is_no_checkpoint_is_refused_at_the_call(tmp_path: Path) -
             check_checkpoint(nothing)  # type: ignore[arg-type]
     (tmp_path / "metadata").write_text("{}")
     assert check_checkpoint(tmp_path) == str(tmp_path)
+
+
+# ------------------------------------------------------------------------------- in an object store
+
+
+def test_a_checkpoint_in_an_object_store_tells_the_same(memory: ObjectPath) -> None:
+    store = store_of(memory)
+
+    def put(name: str, text: str) -> None:
+        store.put(memory / name, text.encode())
+
+    put("metadata", '{"id":"q"}')
+    put("offsets/6", 'v1\n{}\n{"rides":{"0":100}}\n{"logOffset":3}')
+    put("offsets/7", 'v1\n{}\n{"rides":{"0":160}}\n{"logOffset":5}')
+    put("sources/0/0", '\0v1\n{"rides":{"0":40}}')
+    entries = [json.dumps({"path": f"s3a://b/{n}", "timestamp": 1, "batchId": n}) for n in range(6)]
+    put("sources/1/4.compact", "\n".join(["v1", *entries[:5]]))
+    put("sources/1/5", "\n".join(["v1", entries[5]]))
+    assert query_in(memory) == "q"
+    found = sizes_of_batch(memory, 7)
+    assert found is not None
+    assert [(size.units, size.unit) for size in found] == [(60.0, OFFSETS), (2.0, "files")]
+    assert first_offsets(memory, 0) == {"rides": {"0": 40}}
+    assert sizes_of_batch(memory, 9) is None
+    store.put(memory / "metadata", b'{"id":"another"}')
+    assert query_in(memory) == "another", "what did not fit is looked at again"

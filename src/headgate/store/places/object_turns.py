@@ -33,12 +33,21 @@ _BEAT_S = 30.0
 class ObjectTurns(Turns):
     """The turns below one address."""
 
-    def __init__(self, folder: ObjectPath, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        folder: ObjectPath,
+        clock: Callable[[], float] = time.monotonic,
+        gone_s: float = GONE_S,
+        beat_s: float = _BEAT_S,
+    ) -> None:
         self._folder, self._clock = folder / "turns", clock
+        self._gone_s, self._beat_s = gone_s, beat_s
         self._mine: ObjectPath | None = None
         #: This one object's name as a holder: a process may have two of them.
         self._me = replace(this_process(), run=uuid.uuid4().hex)
         self._beaten = 0.0
+        #: The last one's number, and when it said something by the store's clock.
+        self._seen: tuple[int, float] | None = None
 
     @contextlib.contextmanager
     def taken(self) -> Iterator[bool]:
@@ -50,6 +59,15 @@ class ObjectTurns(Turns):
         if self._mine is not None and self._renewed(always=True):
             self._write(self._mine, released=True)
         self._mine = None
+
+    def moved(self) -> bool:
+        """Whether the one who has the turn has said something since this was last asked."""
+        numbers = self._numbers()
+        if not numbers:
+            return False
+        seen = numbers[-1], self._holder(self._at(numbers[-1]))[1]
+        before, self._seen = self._seen, seen
+        return before is not None and before != seen
 
     def _taken(self) -> bool:
         store = store_of(self._folder)
@@ -71,7 +89,7 @@ class ObjectTurns(Turns):
     def _renewed(self, always: bool = False) -> bool:
         """Whether the turn is still ours; says that we are at work, if that was not said lately."""
         assert self._mine is not None
-        if not always and self._clock() - self._beaten < _BEAT_S:
+        if not always and self._clock() - self._beaten < self._beat_s:
             return True
         if self._holder(self._mine)[0] is None or self._numbers()[-1:] != [int(self._mine.stem)]:
             self._mine = None  # another has taken us for gone
@@ -88,7 +106,7 @@ class ObjectTurns(Turns):
         holder, written_at = self._holder(at)
         if holder is None or holder.released or holder.surely_gone():
             return True
-        return age_by_the_store(at, written_at) >= GONE_S
+        return age_by_the_store(at, written_at) >= self._gone_s
 
     def _holder(self, at: ObjectPath) -> tuple[Holder | None, float]:
         held = store_of(at).get(at)
