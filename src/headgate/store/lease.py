@@ -26,6 +26,7 @@ from typing import Any
 from headgate.errors import OwnedElsewhere
 from headgate.store.file_age import age_by_the_store
 from headgate.store.folder import write_json
+from headgate.store.places.contract import Held
 from headgate.store.places.place import Place
 from headgate.store.places.stores import store_of
 
@@ -151,7 +152,7 @@ class Lease:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._path = folder / "lease.json"
+        self.place: Place = folder / "lease.json"
         self._watch = watch or Watch(clock)
         self._clock, self._sleep = clock, sleep
         #: Who had it when it was last looked at, and when that was written, by the store's clock.
@@ -160,7 +161,10 @@ class Lease:
 
     def holder(self) -> Holder | None:
         """Who has it; None if nobody ever had, or what is there cannot be read as a lease."""
-        held = store_of(self._path).get(self._path)
+        return self.seen(store_of(self.place).get(self.place))
+
+    def seen(self, held: Held | None) -> Holder | None:
+        """The same, of what somebody else has read there a moment ago."""
         self._written_at = None if held is None else held.written_at
         try:
             self._last = None if held is None else Holder.from_json(json.loads(held.data))
@@ -176,14 +180,14 @@ class Lease:
         holder = self.holder() if look else self._last
         if holder is None or holder.released:
             return False
-        return self._watch.silent_s(str(self._path), holder, self._silent_by_the_store) < GONE_S
+        return self._watch.silent_s(str(self.place), holder, self._silent_by_the_store) < GONE_S
 
     def _silent_by_the_store(self) -> float:
         """How old the last beat is: for a worker that has no memory of the holder.
 
         One that has watched it needs no file.
         """
-        return age_by_the_store(self._path, self._written_at)
+        return age_by_the_store(self.place, self._written_at)
 
     @property
     def written_at(self) -> float | None:
@@ -220,13 +224,15 @@ class Lease:
         if run is None or holder.run in ("", run):
             self._write(replace(holder, released=True, failed=failed))
 
-    def claim(self, me: Holder, what: str) -> bool:
+    def claim(self, me: Holder, what: str, *, look: bool = True) -> bool:
         """Make sure that `me` has it: at once where it is free or ours, else once its holder is gone.
+
+        Without `look`, from who had it at the last look.
 
         True where the run before did not end well: it did not give the lease back, or it failed. Raises
         `OwnedElsewhere` where the holder lives; that is known as soon as its count moves.
         """
-        first = self.holder()
+        first = holder = self.holder() if look else self._last
         if first is not None and first.owner == me.owner:
             if not first.released and me.run in ("", first.run):
                 return False
@@ -234,7 +240,6 @@ class Lease:
                 return False  # the loop of this very run has ended: the gate is steered by nobody
         began, moves, last = self._clock(), 0, first
         while True:
-            holder = self.holder()
             if holder is None or holder.owner == me.owner or self._free(holder):
                 break
             if last is None or (holder.owner, holder.beat) != (last.owner, last.beat):
@@ -248,12 +253,13 @@ class Lease:
             if self._clock() - began >= GONE_S:
                 break
             self._sleep(_LOOK_S)
+            holder = self.holder()
         self._write(me)
         return first is not None and _ended_badly(first, me)
 
     def _write(self, holder: Holder) -> None:
         # Written again and again: no disk is waited for.
-        write_json(self._path, asdict(holder), lasting=False)
+        write_json(self.place, asdict(holder), lasting=False)
         self._last, self._written_at = holder, None
 
     @staticmethod

@@ -19,9 +19,10 @@ from headgate.core.offer import Offer
 from headgate.core.plan import Plan
 from headgate.errors import NamedTwice, SnapshotError
 from headgate.store.file_age import age_by_the_store
-from headgate.store.folder import claim_json, names_in, read_json, unclaim, write_json
+from headgate.store.folder import claim_json, names_in, unclaim, write_json
 from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 from headgate.store.lease import Holder, Lease, Watch, this_process
+from headgate.store.places.contract import Held
 from headgate.store.places.place import Place
 from headgate.store.places.stores import store_of
 
@@ -175,12 +176,7 @@ class PlanStore:
         None where nothing was, or a crash cut it off.
         """
         path = self.folder / "plan.json"
-        held = store_of(path).get(path)
-        try:
-            value = None if held is None else json.loads(held.data)
-        except ValueError:
-            value = None
-        return (value if isinstance(value, dict) else None), 0.0 if held is None else held.written_at
+        return _published_in(store_of(path).get(path))
 
     def current(self) -> Plan | None:
         """The plan that holds now, if any was published for this query."""
@@ -244,11 +240,8 @@ class PlanStore:
 
     def pinned(self, batch: int) -> PinnedPlan | None:
         """The plan pinned to this batch, if it has read one; a pin cut off by a crash says nothing."""
-        try:
-            value = read_json(self._pin_path(batch))
-        except ValueError:
-            return None
-        return None if value is None else PinnedPlan.from_json(value)
+        path = self._pin_path(batch)
+        return _pin_in(store_of(path).get(path))
 
     def pin(
         self,
@@ -268,11 +261,13 @@ class PlanStore:
         `NamedTwice` where another gate of the name is in it.
         """
         note = ""
-        if me is not None and self.lease.claim(me, f"gate {self._gate!r} of query {self._query}"):
+        seen = self._all_at_once(batch, me)
+        what = f"gate {self._gate!r} of query {self._query}"
+        if me is not None and self.lease.claim(me, what, look=seen is None):
             note = _AFTER_A_CRASH
-        found = self.pinned(batch)
+        found = self.pinned(batch) if seen is None else _pin_in(seen[0])
         if found is None:
-            published = self._published()
+            published = self._published() if seen is None else _published_in(seen[1])
             chosen, lost = self._met_before(published[0], batch)
             if chosen is None:
                 holding = self._holding(published, batch, fallback, me, call, resolve)
@@ -283,6 +278,19 @@ class PlanStore:
             found = self._claim(batch, self.signed(chosen, me, call))
         self.refuse_namesake(found, me, call)
         return found
+
+    def _all_at_once(self, batch: int, me: Holder | None) -> tuple[Held | None, Held | None] | None:
+        """The batch's pin and what was published, read with the lease in one way to a server and back.
+
+        None for a folder, where a look costs nothing; and where the lease is not `me`'s yet: to get it
+        may take a while, and then all is looked at again.
+        """
+        if me is None or isinstance(self.folder, Path):
+            return None
+        places = self.lease.place, self._pin_path(batch), self.folder / "plan.json"
+        lease, pin, plan = store_of(self.folder).get_all(places)
+        holder = self.lease.seen(lease)
+        return (pin, plan) if holder is not None and holder.owner == me.owner else None
 
     def _holding(
         self,
@@ -360,6 +368,24 @@ class PlanStore:
     def unpin(self, batch: int) -> None:
         """Drop a batch's pin: what it met is in the ledger, or of no use any more."""
         unclaim(self._pin_path(batch))
+
+
+def _pin_in(held: Held | None) -> PinnedPlan | None:
+    """The pin that a name holds; None where it holds none, or a crash cut it off."""
+    try:
+        value = None if held is None else json.loads(held.data)
+    except ValueError:
+        return None
+    return None if value is None else PinnedPlan.from_json(value)
+
+
+def _published_in(held: Held | None) -> tuple[dict[str, Any] | None, float]:
+    """What was published, and when by the store's clock; None where nothing was, or it was cut off."""
+    try:
+        value = None if held is None else json.loads(held.data)
+    except ValueError:
+        value = None
+    return (value if isinstance(value, dict) else None), 0.0 if held is None else held.written_at
 
 
 def _sized(
