@@ -135,6 +135,22 @@ def test_without_the_extra_the_call_says_what_to_install(monkeypatch: pytest.Mon
         open_control_folder("s3://bucket/x")
 
 
+@pytest.mark.parametrize(
+    ("root", "kind"),
+    [
+        ("s3a://bucket", "S3Store"), ("gs://bucket", "GCSStore"), ("az://container", "AzureStore"),
+        ("abfss://c@account.dfs.core.windows.net", "AzureStore"),
+    ],
+)  # fmt: skip
+def test_every_kind_of_address_is_opened(root: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As far as that goes without a request: no such store is at hand but S3's."""
+    pytest.importorskip("obstore")
+    from headgate.store.places.objects import _opened
+
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account")
+    assert type(_opened(root)).__name__ == kind
+
+
 def test_a_store_that_nobody_answers_for_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("obstore")
     from headgate.store.places.objects import Objects
