@@ -228,10 +228,23 @@ def test_a_damaged_object_is_told_and_the_rest_is_read(memory: ObjectPath, hours
     assert first in found.damaged
     assert not found.balanced
     assert found.batches >= 30
-    last = names(memory)[-2]
-    if last.endswith(".open.gz"):
-        store.put(folder / last, gzip.compress(b"x")[:5])
-        assert Ledger(memory, "g", "q").tail(3)
+
+
+def test_a_damaged_chunk_stays_and_hinders_nobody(memory: ObjectPath, hours: StoreTime) -> None:
+    ledger = filled(memory, range(70))
+    folder = memory / "gates" / "g" / "queries" / "q" / "ledger"
+    first, second, *_ = names(memory)
+    for name in (first, second):
+        store_of(folder).put(folder / name, gzip.compress(b"x")[:5])
+    hours.pass_s(700)
+    assert closed_all(ledger) == 3
+    assert [name for name in names(memory) if name.startswith("00000000.") and "open" in name] == [
+        first,
+        second,
+    ]
+    [found] = audit(memory, "g", "q")
+    assert {first, second} <= found.damaged.keys()
+    assert found.batches == 60
 
 
 # ------------------------------------------------------------------------------------------ upkeep

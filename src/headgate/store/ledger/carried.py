@@ -121,11 +121,10 @@ def close_one(segments: LedgerFiles, now: float) -> bool:
     if not segments.finish_closing(listing, now):
         newest = max(listing.numbers, default=0)
         over = (s for s in sorted(listing.plain) if s < newest or segments.closes_open_ones)
-        ready = next((s for s in over if segments.ready(s, listing, _QUIET_S, now)), None)
-        if ready is None:
-            return False
         number = 1 + max([carried.through, *(p.number for p in listing.closed)])
-        segments.close(ready, number, _QUIET_S, now)
+        ready = (s for s in over if segments.ready(s, listing, _QUIET_S, now))
+        if not any(segments.close(s, number, _QUIET_S, now) for s in ready):
+            return False
     carried.caught_up(segments, segments.listing()).save(segments.at)
     return True
 

@@ -143,17 +143,20 @@ class Chunks(LedgerFiles):
     def open_lines(self, segment: int, listing: Listing) -> list[bytes] | None:
         """The lines of all chunks of the segment, read at once."""
         assert isinstance(listing, ObjectListing)
-        lines = self._read(listing.of_segment(segment))
-        return None if lines is None else list(dict.fromkeys(lines))
+        read = self._read(listing.of_segment(segment))
+        if read is None:
+            return None
+        return list(dict.fromkeys(line for lines in read.values() for line in lines))
 
-    def _read(self, chunks: list[Chunk]) -> list[bytes] | None:
-        lines: list[bytes] = []
+    def _read(self, chunks: list[Chunk]) -> dict[Chunk, list[bytes]] | None:
+        """The lines of the chunks that can be read; None if one of them is not there any more."""
+        lines: dict[Chunk, list[bytes]] = {}
         found: list[Held | None] = self._store.get_all(self._folder / c.name for c in chunks)
         for chunk, held in zip(chunks, found, strict=True):
             if held is None:
                 return None
             try:
-                lines += gzip.decompress(held.data).splitlines()
+                lines[chunk] = gzip.decompress(held.data).splitlines()
             except DAMAGE as error:  # it was put whole: somebody else has changed it
                 self.note_damage(chunk.name, error)
         return lines
@@ -208,21 +211,22 @@ class Chunks(LedgerFiles):
             return [chunk for chunk in quiet if chunk is not chunks[-1]]
         return quiet if len(quiet) == len(chunks) else []
 
-    def close(self, segment: int, number: int, quiet_s: float, now: float) -> None:
-        """Write the part, then delete the chunks that are in it."""
+    def close(self, segment: int, number: int, quiet_s: float, now: float) -> bool:
+        """Write the part, then delete the chunks that are in it; a damaged one stays, for an audit."""
         listing = self.listing()
-        chunks = self._closable(listing, segment, quiet_s)
-        lines = self._read(chunks)
-        if not lines:
-            return
+        read = self._read(self._closable(listing, segment, quiet_s))
+        if not read:
+            return False
+        lines = [line for found in read.values() for line in found]
         before: list[dict[str, Any]] = list(self.values_of(listing.parts(segment)))
         part = Part(segment, number, uuid.uuid4().hex[:6])
         summary, data = packed(b"\n".join(dict.fromkeys(lines)) + b"\n", before, now)
         said = json.dumps(summary.to_json(), separators=(",", ":")).encode()
         self._store.put(self._folder / _summary_name(part.closed), said)
         self._store.put(self._folder / part.closed, data)
-        for chunk in chunks:
+        for chunk in read:
             self._store.delete(self._folder / chunk.name)
+        return True
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove closed parts, and their summaries."""

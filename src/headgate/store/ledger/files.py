@@ -62,8 +62,11 @@ class LedgerFiles(ABC):
         """
 
     @abstractmethod
-    def close(self, segment: int, number: int, quiet_s: float, now: float) -> None:
-        """Close what is `ready` of a segment into a part with this number; by one at a time."""
+    def close(self, segment: int, number: int, quiet_s: float, now: float) -> bool:
+        """Close what is `ready` of a segment into a part with this number, by one at a time.
+
+        Whether there was something that can be.
+        """
 
     @abstractmethod
     def remove(self, names: Iterable[str]) -> None:

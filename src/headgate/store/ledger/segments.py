@@ -151,9 +151,10 @@ class Segments(LedgerFiles):
         except FileNotFoundError:
             return False
 
-    def close(self, segment: int, number: int, quiet_s: float, now: float) -> None:
+    def close(self, segment: int, number: int, quiet_s: float, now: float) -> bool:
         """Set the open file aside, and compress it."""
         self.compress(self.set_aside(segment, number), now)
+        return True
 
     def finish_closing(self, listing: Listing, now: float) -> bool:
         """Compress what a crash left set aside."""

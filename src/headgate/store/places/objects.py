@@ -14,9 +14,10 @@ import importlib
 import os
 import re
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar
@@ -30,6 +31,8 @@ __all__ = ["Objects", "Patience"]
 
 #: Objects that are read at once: enough to hide the way to a server, few enough for one connection pool.
 _AT_ONCE = 16
+#: Where credentials are refused, they are looked up again at most so often.
+_REOPEN_S = 60.0
 _ERRNOS = {
     "FileNotFoundError": errno.ENOENT,  # of a put: there is no such bucket
     "PermissionDeniedError": errno.EACCES,
@@ -60,6 +63,7 @@ class Objects(Store[ObjectPath]):
 
     def __init__(self, root: str, store: Any, obstore: Any) -> None:
         self._root, self._store, self._obstore = root, store, obstore
+        self._opened_at = time.monotonic()
 
     @classmethod
     def at(cls, root: str) -> Objects:
@@ -137,6 +141,14 @@ class Objects(Store[ObjectPath]):
             for page in self._obstore.list(self._store, at.key or None, chunk_size=1000):
                 self._obstore.delete(self._store, [meta["path"] for meta in page])
 
+    def _reopen(self) -> None:
+        """Read the standard configuration again: keys in it may have been exchanged since."""
+        now = time.monotonic()
+        if now - self._opened_at > _REOPEN_S:
+            self._opened_at = now
+            with suppress(ControlFolderError):
+                self._store = _opened(self._root)
+
     @contextmanager
     def _as_os_errors(self, at: ObjectPath) -> Iterator[None]:
         """What goes wrong as an OSError, in a line, without what may be behind a '?' of an address."""
@@ -145,6 +157,8 @@ class Objects(Store[ObjectPath]):
         except (self._obstore.exceptions.BaseError, FileNotFoundError) as error:
             text = _QUERY.sub(r"\1?...", (str(error).splitlines() or [""])[0])
             number = _ERRNOS.get(type(error).__name__, errno.EIO)
+            if number == errno.EACCES:
+                self._reopen()
             raise OSError(number, text, str(at)) from None
 
 
