@@ -44,7 +44,11 @@ def main(folder: Path, control: str) -> None:
         )  # fmt: skip
 
         def run() -> float:
-            writer = frame.writeStream.format("parquet").option("path", str(folder / "out"))
+            # A file sink would pass over a batch that it has: this one writes it again.
+            def write(rows: Any, batch: int) -> None:
+                rows.write.mode("overwrite").parquet(str(folder / "out" / f"batch={batch}"))
+
+            writer = frame.writeStream.foreachBatch(write)
             writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
             began = time.monotonic()
             writer.trigger(availableNow=True).start().awaitTermination()
@@ -66,6 +70,8 @@ def main(folder: Path, control: str) -> None:
         writer = writer.option("checkpointLocation", str(folder / "pairs-checkpoint"))
         writer.trigger(availableNow=True).start().awaitTermination()
         ControlLoop.of(spark).drain()
+        with_site(hg, spark, folder, control, read)
+        found["site"] = told("federation", "status", control)["sites"][0]
         found["joined"] = spark.read.parquet(str(folder / "pairs")).count()
         source = spark.read.schema("id bigint, route string, at timestamp").json(str(folder / "in"))
         rows = hg.file_rows(
@@ -82,6 +88,17 @@ def main(folder: Path, control: str) -> None:
         found["shown"] = told("ledger", "show", control, "--gate", "first")["ledgers"]
         found["pruned"] = told("ledger", "prune", control)
     print(json.dumps(found))
+
+
+def with_site(hg: Any, spark: Any, folder: Path, control: str, read: Any) -> None:
+    """A site that keeps its status, its claim and its history there."""
+    site = hg.Site(spark, "here", control=control, hold="30 seconds", stw="5 minutes")
+    frame = read.option("maxFilesPerTrigger", 1).json(str(folder / "in"))
+    frame = frame.transform(site.gate("fifth", query="top", source="in", identity="id"))
+    writer = frame.writeStream.format("parquet").option("path", str(folder / "at-site"))
+    writer = writer.option("checkpointLocation", str(folder / "site-checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    site.stop()
 
 
 def _lines(place: Any, gate: str) -> Any:

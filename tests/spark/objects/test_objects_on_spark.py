@@ -28,7 +28,7 @@ def test_gates_a_guard_a_join_and_a_backfill_with_control_on_s3(
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.strip().splitlines()[-1])
     audits = found["audits"]
-    assert sorted(audits) == ["first", "fourth", "second", "third"]
+    assert sorted(audits) == ["fifth", "first", "fourth", "second", "third"]
     for name, audit in audits.items():
         assert audit["complete"], (name, audit)
     assert (audits["first"]["arrived"], audits["first"]["batches"]) == (FILES * ROWS, FILES)
@@ -36,6 +36,8 @@ def test_gates_a_guard_a_join_and_a_backfill_with_control_on_s3(
     assert audits["third"]["arrived"] == audits["second"]["kept"]
     assert found["twice"] == 1, "the batch that ran again is recorded again, and keeps the same rows"
     assert found["joined"] == FILES * ROWS
+    assert (found["site"]["site"], found["site"]["stopped"]) == ("here", True)
+    assert audits["fifth"]["arrived"] == FILES * ROWS
     assert (found["missed"], found["both"]) == (audits["first"]["shed"], 0)
     assert found["set"]["settings"]["rate"] == 0.25
     assert found["status"]["first"]["queries"][0]["batches"] == FILES
