@@ -41,14 +41,10 @@ def s3(s3_server: S3Server, toll: S3Toll, monkeypatch: pytest.MonkeyPatch) -> st
     for name, value in s3_server.environment().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("AWS_ENDPOINT_URL", toll.endpoint)
-    _forget_stores()
-    return f"s3://headgate/{uuid.uuid4().hex}"
-
-
-def _forget_stores() -> None:
     from headgate.store.places.objects import Objects
 
-    Objects._open.clear()
+    Objects.forget()
+    return f"s3://headgate/{uuid.uuid4().hex}"
 
 
 @pytest.fixture

@@ -81,6 +81,11 @@ class Objects(Store[ObjectPath]):
         """Let this process use a store of `obstore` under an address of its own: for tests."""
         cls._open[os.getpid(), root] = cls(root, store, _obstore())
 
+    @classmethod
+    def forget(cls) -> None:
+        """Open every bucket anew when it is asked for: the environment has changed."""
+        cls._open.clear()
+
     def get(self, at: ObjectPath) -> Held | None:
         """The object's content."""
         with self._as_os_errors(at):
