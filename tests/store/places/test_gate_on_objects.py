@@ -19,11 +19,13 @@ from headgate.run.gate_report import BatchReport
 from headgate.run.gate_run import GateRun
 from headgate.run.gate_spec import GateSpec
 from headgate.settings import GateSettings
+from headgate.spark.loop.heart import Heart, _Pair
 from headgate.store.crew import Crew
 from headgate.store.guards import declare_guard
 from headgate.store.lease import GONE_S, Holder, Lease, Watch, this_process
 from headgate.store.ledger.audit import audit
 from headgate.store.ledger.records import Ledger, Record, gates_in, queries_of
+from headgate.store.places.objects import Objects
 from headgate.store.places.place import ObjectPath, Place, control_place
 from headgate.store.plans import PinnedPlan, PlanStore
 from headgate.store.query_facts import checkpoint_of, forget_query, tell_checkpoint
@@ -166,6 +168,27 @@ def test_a_heartbeat_is_two_requests(s3: str, toll: S3Toll) -> None:
     for _ in range(5):
         assert lease.beat(ME, lease.holder())
     assert toll.counts == {"get": 5, "put": 5}
+
+
+def test_a_gate_that_is_not_in_a_query_costs_few_looks(
+    memory: ObjectPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every gate may be in every query; a look at a lease that is not there is a request."""
+    looked: list[str] = []
+    real = Objects.get
+    monkeypatch.setattr(Objects, "get", lambda self, at: (looked.append(str(at)), real(self, at))[1])
+    heart = Heart(lambda: True)
+    absent = _Pair(Lease(memory / "absent"))
+    for _ in range(40):
+        heart._beat(("g", "absent"), absent)
+    assert len(looked) == 10
+    Lease(memory / "absent").claim(this_process(), "gate 'g'")
+    looked.clear()
+    for _ in range(8):
+        heart._beat(("g", "absent"), absent)
+    holder = Lease(memory / "absent").holder()
+    assert holder is not None
+    assert holder.beat >= 5, "from then on it beats each turn"
 
 
 # ------------------------------------------------------------------------------------------ clocks
