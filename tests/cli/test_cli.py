@@ -305,7 +305,7 @@ def test_status_of_a_guard_that_only_batch_frames_have_used(control: Path) -> No
 @pytest.mark.parametrize("form", ["file:{}", "file://{}"])
 def test_the_folder_is_taken_as_spark_writes_it(folder: Path, form: str) -> None:
     assert run("status", form.format(folder)).exit_code == 0
-    assert "object stores" in one_line(run("status", "s3://bucket/control"))
+    assert "object store" in one_line(run("status", "hdfs://node/control"))
 
 
 @pytest.mark.parametrize("command", [("ledger", "show"), ("ledger", "verify"), ("status",)])

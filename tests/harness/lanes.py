@@ -26,6 +26,7 @@ _WITHOUT = tuple(
     f"tests/spark/{name}.py"
     for name in (
         *("connect/test_connect", "guard/test_guard_memory", "guard/test_guard_task"),
+        *("objects/test_guard_memory_on_objects", "objects/test_objects_on_spark"),
         *("join/test_join_run", "backfill/test_kill", "gate/test_predicates", "gate/test_batch_size"),
     )
 )

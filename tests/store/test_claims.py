@@ -19,10 +19,11 @@ from click.testing import CliRunner
 from headgate.cli import main
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.settings import GateSettings
-from headgate.store import durable, folder
+from headgate.store import durable
 from headgate.store.folder import claim_json, open_control_folder, read_json, unclaim, write_json
 from headgate.store.ledger.audit import audit
 from headgate.store.ledger.records import Ledger, Record
+from headgate.store.places import local
 from headgate.store.plans import PinnedPlan, PlanStore
 from headgate.store.settings_file import SettingsFile
 from tests.killed import killed_at
@@ -231,7 +232,7 @@ def test_a_folder_that_everybody_may_change_is_warned_of_once(
 
 def test_names_are_synced_before_anyone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[Path] = []
-    for module in (folder, durable):
+    for module in (local, durable):
         monkeypatch.setattr(module, "sync_folder", synced.append)
     claim_json(tmp_path / "pins" / "1.json", {"n": 1})
     assert synced.count(tmp_path / "pins") == 1

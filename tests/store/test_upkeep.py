@@ -154,8 +154,8 @@ def test_two_processes_do_not_work_at_one_ledger(control: Path) -> None:
     write_books(control, "g", "q", 3 * SEGMENT, began=1e9)
     found = Upkeep(control, "g", "q")
     found.retention_s = DAY
-    with found._alone() as alone:
-        assert alone
+    with found._turns.taken() as taken:
+        assert taken
         assert not Upkeep(control, "g", "q").step()
     assert found.step()
 

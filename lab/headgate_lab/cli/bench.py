@@ -42,6 +42,7 @@ def bench() -> None:
       headgate bench themis-decision      how long a node takes to decide
       headgate bench themis-speed         how much faster than time the simulator is
       headgate bench store-year      a year of the control folder: time, memory, bytes at start and end
+      headgate bench places          a gate's batch in the control store: a folder, S3, S3 far away
       headgate bench loop-year       a year of batches through the control loop, in virtual time
       headgate bench site            what a site's gate costs beside a uniform one; a noisy neighbour
       headgate bench site-sizes      what a site gains by knowing a batch's size, in virtual time
@@ -172,6 +173,13 @@ _benchmark(
     "",
     module="year.store",
     takes="5 minutes; quick: 1.",
+)
+
+_benchmark(
+    "places",
+    "What a gate's batch costs in the control store, in a folder and on an S3 server near and far.",
+    "objects",
+    takes="2 minutes; quick: half of one.",
 )
 
 

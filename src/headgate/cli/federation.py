@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import click
@@ -34,9 +33,9 @@ def federation() -> None:
 
 
 @federation.command(short_help="The queries at the sites with this control folder.")
-@click.argument("control", type=click.Path(path_type=Path))
+@click.argument("control")
 @json_option
-def status(control: Path, as_json: bool) -> None:
+def status(control: str, as_json: bool) -> None:
     """How every query fares at the sites that use this control folder.
 
     \b
@@ -60,17 +59,18 @@ def status(control: Path, as_json: bool) -> None:
       headgate federation status /shared/headgate
       headgate federation status /shared/headgate --json
     """
-    from headgate.store.folder import read_json
+    from headgate.store.folder import folders_in, read_json
+    from headgate.store.places.place import control_place
 
-    folder = control / "sites"
+    folder = control_place(control) / "sites"
     try:
-        found = [read_json(path) for path in sorted(folder.glob("*/status.json"))]
+        found = [read_json(folder / name / "status.json") for name in folders_in(folder)]
     except (OSError, ValueError) as error:
-        raise ControlFolderError(f"{str(control)!r} cannot be read ({error})") from error
+        raise ControlFolderError(f"{control!r} cannot be read ({error})") from error
     statuses = [value for value in found if isinstance(value, dict)]
     if not statuses:
         raise BadArgument(
-            f"no site has used the folder {str(control)!r}: give the folder that hg.Site was given as "
+            f"no site has used the folder {control!r}: give the folder that hg.Site was given as "
             "control="
         )
     if as_json:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from headgate.errors import BadArgument
 from headgate.store.ledger.records import gates_in, queries_of
+from headgate.store.places.place import Place
 
 __all__ = ["GateQuery", "gate_queries"]
 
@@ -19,7 +19,7 @@ class GateQuery:
     query: str
 
 
-def gate_queries(control: Path, gate: str | None, query: str | None) -> list[GateQuery]:
+def gate_queries(control: Place, gate: str | None, query: str | None) -> list[GateQuery]:
     """The gates and queries in the folder, or those named; a query by its first characters, too."""
     gates = gates_in(control)
     if gate is not None and gate not in gates:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import click
@@ -19,6 +18,7 @@ from headgate.store.folder import used_control_folder
 from headgate.store.guards import guard_in
 from headgate.store.lease import GONE_S
 from headgate.store.ledger.records import Ledger, gates_in, queries_of
+from headgate.store.places.place import Place
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
 
@@ -57,7 +57,7 @@ def status(control: str, as_json: bool) -> None:
                 out.print(f"  {query['query'][:8]}: {_in_all(query)}", style="dim")
 
 
-def _gate(folder: Path, name: str, now: float) -> dict[str, Any]:
+def _gate(folder: Place, name: str, now: float) -> dict[str, Any]:
     try:
         asked = _asked(folder, name)
     except BadArgument:
@@ -77,7 +77,7 @@ def _gate(folder: Path, name: str, now: float) -> dict[str, Any]:
     }
 
 
-def _asked(folder: Path, name: str) -> dict[str, Any]:
+def _asked(folder: Place, name: str) -> dict[str, Any]:
     guard = guard_in(folder, name)
     if guard is not None:
         return {
@@ -99,7 +99,7 @@ def _asked(folder: Path, name: str) -> dict[str, Any]:
     }
 
 
-def _query(folder: Path, gate: str, query: str, now: float) -> dict[str, Any]:
+def _query(folder: Place, gate: str, query: str, now: float) -> dict[str, Any]:
     ledger = Ledger(folder, gate, query)
     recent, totals = ledger.tail(_RECENT), ledger.totals()
     store = PlanStore(folder, gate, query)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from itertools import pairwise
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -13,6 +12,7 @@ from headgate.demo.watch import GATE
 from headgate.spark.loop.loop import ControlLoop
 from headgate.store.ledger.audit import audit
 from headgate.store.ledger.records import Ledger, Record
+from headgate.store.places.place import Place
 
 __all__ = ["ledger_agrees", "rows_agree"]
 
@@ -28,7 +28,7 @@ def rows_agree(side: Side) -> bool:
     return bool(ended) and gapless and all(b.counted for b in ended)
 
 
-def ledger_agrees(spark: SparkSession, control: Path, side: Side) -> bool:
+def ledger_agrees(spark: SparkSession, control: Place, side: Side) -> bool:
     """Whether, besides, the ledger has every batch, with the same counts, and balances."""
     numbers = [b.number for b in side.batches if not b.running]
     records = _records(spark, control, side.query, numbers)
@@ -43,7 +43,7 @@ def ledger_agrees(spark: SparkSession, control: Path, side: Side) -> bool:
 
 
 def _records(
-    spark: SparkSession, control: Path, query: str, numbers: list[int], patience_s: float = 5.0
+    spark: SparkSession, control: Place, query: str, numbers: list[int], patience_s: float = 5.0
 ) -> dict[int, Record]:
     """The ledger's records, once the last of these batches is among them."""
     ControlLoop.of(spark).drain()

@@ -87,7 +87,7 @@ class Demo:
         """Measure the capacity, then run both sides; `control` is the gate's control folder."""
         progress = progress or Silent()
         target_s = seconds(self.target, "target")
-        control = open_control_folder(control)
+        opened = open_control_folder(control)
         capacity = self._capacity(spark, scratch, progress)
         for attempt in range(_ATTEMPTS):
             rate = self.rows_per_second or max(1, round(self.load * capacity))
@@ -102,11 +102,11 @@ class Demo:
             capacity = max(capacity, float(rate))
         ungated.ledger_balanced = rows_agree(ungated)
         progress.stage(f"with a gate: {rate:,} rows/s", self.seconds, target_s)
-        held = gate(GATE, hold=self.target, control=control, arrival=ARRIVAL, start=_START)
+        held = gate(GATE, hold=self.target, control=str(opened), arrival=ARRIVAL, start=_START)
         behind = rows.transform(held)
-        SettingsFile(control, GATE).reset()  # what someone tried on an earlier demo
+        SettingsFile(opened, GATE).reset()  # what someone tried on an earlier demo
         gated = runner.run(behind, scratch / "gated")
-        gated.ledger_balanced = ledger_agrees(spark, control, gated)
+        gated.ledger_balanced = ledger_agrees(spark, opened, gated)
         return DemoResult(target_s, capacity, rate, self.seconds, ungated, gated)
 
     @property

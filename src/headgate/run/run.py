@@ -11,6 +11,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from headgate.core.plan import Plan
@@ -28,6 +29,9 @@ from headgate.store.upkeep import Upkeep
 __all__ = ["BookedRun", "Run", "SettledRun"]
 
 log = logging.getLogger("headgate")
+
+#: How often an object store is asked whether people changed settings: each look is a request.
+_ASK_S = 2.0
 
 S = TypeVar("S", bound=Spec)
 R = TypeVar("R", bound=Report)
@@ -172,6 +176,8 @@ class SettledRun(BookedRun[WithSettings, R]):
     """A run whose settings people may change while it is at work."""
 
     settings: GateSettings
+    #: People's changes as an object store had them, and when it was asked, by this process's clock.
+    _asked: tuple[float, dict[str, Any]] | None = None
 
     def begin(self) -> float:
         """What its code says, with people's changes on top."""
@@ -184,8 +190,17 @@ class SettledRun(BookedRun[WithSettings, R]):
         Not what ``gate.json`` says: another application may have declared one of the name since.
         """
         try:
-            changes = SettingsFile(self.spec.control, self.spec.name).overrides()
-            return self.spec.settings.changed(changes)
+            return self.spec.settings.changed(self._overrides())
         except (OSError, HeadgateError, ValueError) as error:
             log.warning("%s: settings cannot be read (%s)", self, error)
             return otherwise
+
+    def _overrides(self) -> dict[str, Any]:
+        """What people changed. A file is looked at whenever it matters, a server every two seconds."""
+        file = SettingsFile(self.spec.control, self.spec.name)
+        if isinstance(self.spec.control, Path):
+            return file.overrides()
+        now = time.monotonic()
+        if self._asked is None or now - self._asked[0] >= _ASK_S:
+            self._asked = now, file.overrides()
+        return self._asked[1]

@@ -6,11 +6,11 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headgate.run.report import Report
 from headgate.settings import GateSettings
+from headgate.store.places.place import Place
 
 if TYPE_CHECKING:
     from headgate.run.run import Run
@@ -28,7 +28,7 @@ class Spec(ABC):
     """
 
     name: str
-    control: Path
+    control: Place
 
     #: Tells specs of one name apart, in this process: two may be made before either runs.
     number: int = field(default_factory=lambda: next(_NUMBERS), compare=False, kw_only=True)

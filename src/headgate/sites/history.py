@@ -10,9 +10,23 @@ from typing import Any
 
 from headgate.store.durable import make_folder, open_private
 
-__all__ = ["History"]
+__all__ = ["History", "history_line"]
 
 _LARGEST = 8 << 20
+
+
+def history_line(status: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept of a status: the SIC, acceptance and keep rates."""
+    return {
+        "at": status["at"],
+        "level": status["level"],
+        "trim": status["trim"],
+        "queries": {
+            query: {"sic": view["sic"], "accepted": view["accepted"], "told_by": view["told_by"]}
+            for query, view in status["queries"].items()
+        },
+        "keep": {name: gate["keep"] for name, gate in status["gates"].items()},
+    }
 
 
 class History:
@@ -25,16 +39,7 @@ class History:
 
     def add(self, status: Mapping[str, Any]) -> None:
         """Append the SIC, acceptance and keep rates of a status as one line."""
-        line = {
-            "at": status["at"],
-            "level": status["level"],
-            "trim": status["trim"],
-            "queries": {
-                query: {"sic": view["sic"], "accepted": view["accepted"], "told_by": view["told_by"]}
-                for query, view in status["queries"].items()
-            },
-            "keep": {name: gate["keep"] for name, gate in status["gates"].items()},
-        }
+        line = history_line(status)
         make_folder(self._path.parent)
         if self._path.exists() and self._path.stat().st_size > self._largest:
             self._path.replace(self._before)

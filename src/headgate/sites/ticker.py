@@ -14,15 +14,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from headgate.errors import BadArgument
+from headgate.errors import BadArgument, ControlFolderError
 from headgate.sites.exchange import Exchange
 from headgate.sites.history import History
+from headgate.sites.object_history import ObjectHistory
 from headgate.sites.shared import SharedSite
 from headgate.store.folder import read_json, write_json
+from headgate.store.places.place import Place
 
 __all__ = ["Ticker"]
 
 log = logging.getLogger("headgate")
+
+#: How often a status is left in an object store, for people and for a restart.
+_STATUS_S = 10.0
 
 
 class Ticker:
@@ -31,16 +36,21 @@ class Ticker:
     def __init__(
         self,
         site: SharedSite,
-        folder: Path,
+        folder: Place,
         exchanges: list[Exchange],
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
         at_work: Callable[[], Iterable[str]] = tuple,
+        still_ours: Callable[[], bool] = lambda: True,
     ) -> None:
         self._site, self._folder = site, folder
         self._exchanges, self._clock, self._wall = exchanges, clock, wall
         self._at_work = at_work
-        self._history = History(folder / "sic.jsonl")
+        self._history = _history_in(folder)
+        self._still_ours = still_ours
+        #: In an object store a status is a request or two, and left less often.
+        self._every_s = 0.0 if isinstance(folder, Path) else _STATUS_S
+        self._left_at: float | None = None
         self._ended = threading.Event()
         self._threads: list[threading.Thread] = []
         self._faults: dict[str, str] = {}
@@ -82,7 +92,14 @@ class Ticker:
             now = self._clock()
             allocator.state.at_work(busy, now)
             allocator.decide(now)
-        self.leave_status()
+        if self._left_at is None or now - self._left_at >= self._every_s:
+            self.leave_status()
+            self._left_at = now
+        if not self._still_ours():
+            raise ControlFolderError(
+                f"another process runs site {self._site.settings.name!r} with this control store: "
+                "stop one of them"
+            )
 
     def _talk(self, exchange: Exchange) -> None:
         pause = 0.0
@@ -182,6 +199,12 @@ class Ticker:
                     allocator.restore(value["learned"])
         except (OSError, ValueError, KeyError, TypeError, BadArgument) as error:
             log.warning("what the site had learned cannot be read (%s); starting afresh", error)
+
+
+def _history_in(folder: Place) -> History | ObjectHistory:
+    if isinstance(folder, Path):
+        return History(folder / "sic.jsonl")
+    return ObjectHistory(folder / "sic")
 
 
 def _finite(value: float) -> float | None:

@@ -7,6 +7,7 @@ hundred; ``<checkpoint>/metadata`` names the query; sources have folders of thei
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -17,12 +18,17 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headgate.errors import BadArgument
+from headgate.store.folder import names_in
+from headgate.store.places.place import ObjectPath, Place, place_from
+from headgate.store.places.stores import store_of
 
 __all__ = [
     "check_checkpoint",
+    "checkpoint_place",
     "ends_of_batch",
     "files_between",
     "first_offsets",
+    "forget_checkpoint",
     "location_of",
     "local_path",
     "query_in",
@@ -32,6 +38,30 @@ __all__ = [
 
 #: A compacted log is read back in pieces of so many bytes.
 _BLOCK = 1 << 16
+#: The queries of checkpoints in object stores, as this process has read them: they do not change.
+_QUERIES: dict[Place, str] = {}
+
+
+def checkpoint_place(location: str) -> Place | None:
+    """A location as a place that this process can read; None on another file system.
+
+    >>> checkpoint_place("s3a://bucket/x"), checkpoint_place("hdfs://node/x")
+    (ObjectPath(root='s3a://bucket', key='x'), None)
+    """
+    found = place_from(location)
+    return found if isinstance(found, ObjectPath) else local_path(location)
+
+
+def _text_of(path: Place) -> str:
+    """What the file holds; FileNotFoundError where there is none."""
+    return _bytes_of(path).decode("utf-8", "replace")
+
+
+def _bytes_of(path: Place) -> bytes:
+    held = store_of(path).get(path)
+    if held is None:
+        raise FileNotFoundError(str(path))
+    return held.data
 
 
 def local_path(location: str) -> Path | None:
@@ -75,38 +105,47 @@ def check_checkpoint(checkpoint: str | os.PathLike[str]) -> str:
     return location
 
 
-def query_in(checkpoint: Path) -> str | None:
+def query_in(checkpoint: Place) -> str | None:
     """The query that this checkpoint is of; None where there is none, or none that can be read."""
+    if checkpoint in _QUERIES:
+        return _QUERIES[checkpoint]
     try:
-        value = json.loads((checkpoint / "metadata").read_text())
-        return str(value["id"])
-    except (OSError, ValueError, KeyError, TypeError):
+        found = str(json.loads(_text_of(checkpoint / "metadata"))["id"])
+    except (OSError, ImportError, ValueError, KeyError, TypeError):
         return None
+    if isinstance(checkpoint, ObjectPath):
+        _QUERIES[checkpoint] = found
+    return found
 
 
-def ends_of_batch(checkpoint: Path, batch: int) -> list[Any]:
+def forget_checkpoint(checkpoint: Place) -> None:
+    """It is not what it was: look again when it is asked for."""
+    _QUERIES.pop(checkpoint, None)
+
+
+def ends_of_batch(checkpoint: Place, batch: int) -> list[Any]:
     """Where each source was when the batch was planned; None for a source that had nothing yet.
 
     Raises OSError where the log does not have the batch, ValueError where it is of a kind unknown here.
     """
-    text = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8")
+    text = _text_of(checkpoint / "offsets" / str(batch))
     version, _, *sources = text.rstrip("\n").split("\n")
     if version != "v1":
         raise ValueError(f"an offset log of version {version!r}")
     return [None if line == "-" else json.loads(line) for line in sources]
 
 
-def planned_at(checkpoint: Path, batch: int) -> float | None:
+def planned_at(checkpoint: Place, batch: int) -> float | None:
     """When the batch was planned, in seconds since 1970 by the driver's clock; None: it is not told."""
-    text = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8")
+    text = _text_of(checkpoint / "offsets" / str(batch))
     version, told, *_ = text.split("\n")
     at_ms = json.loads(told).get("batchTimestampMs") if version == "v1" else None
     return at_ms / 1000.0 if isinstance(at_ms, int) and at_ms > 0 else None
 
 
-def first_offsets(checkpoint: Path, source: int) -> Any:
+def first_offsets(checkpoint: Place, source: int) -> Any:
     """Where a Kafka source began: it has written that down, behind a byte for older readers."""
-    text = (checkpoint / "sources" / str(source) / "0").read_text(errors="replace")
+    text = _text_of(checkpoint / "sources" / str(source) / "0")
     return json.loads(text[text.index("{") :])
 
 
@@ -129,7 +168,7 @@ def records_between(start: Mapping[str, Any], end: Mapping[str, Any]) -> int | N
     return None if any(records < 0 for records in taken) else sum(taken)
 
 
-def files_between(checkpoint: Path, source: int, start: Any, end: Any) -> list[dict[str, Any]]:
+def files_between(checkpoint: Place, source: int, start: Any, end: Any) -> list[dict[str, Any]]:
     """The entries of a file source's log behind the offset `start` (None: all) and up to `end`."""
     first, last = -1 if start is None else int(start["logOffset"]), int(end["logOffset"])
     folder = checkpoint / "sources" / str(source)
@@ -137,18 +176,19 @@ def files_between(checkpoint: Path, source: int, start: Any, end: Any) -> list[d
     return found[::-1]
 
 
-def _file_log(folder: Path, first: int, last: int) -> Iterator[dict[str, Any]]:
+def _file_log(folder: Place, first: int, last: int) -> Iterator[dict[str, Any]]:
     """From the latest file back, each from its end.
 
     Every tenth is compacted and holds all that were before it, too, which Spark removes after a while.
     """
     for batch in range(last, first, -1):
-        path = folder / f"{batch}.compact"
-        if not path.exists() and not (folder / str(batch)).exists():
-            later = [n for p in folder.glob("*.compact") if (n := int(p.stem)) > batch]
-            path = folder / f"{min(later, default=batch)}.compact"
-        whole = path.suffix == ".compact" and path.exists()
-        for entry in _entries_from_end(path if whole else folder / str(batch)):
+        name = f"{batch}.compact"
+        if not _is_there(folder / name) and not _is_there(folder / str(batch)):
+            logs = (n.removesuffix(".compact") for n in names_in(folder) if n.endswith(".compact"))
+            later = [int(n) for n in logs if n.isdigit() and int(n) > batch]
+            name = f"{min(later, default=batch)}.compact"
+        whole = _is_there(folder / name)
+        for entry in _entries_from_end(folder / (name if whole else str(batch))):
             if int(entry["batchId"]) <= first:
                 return
             yield entry
@@ -156,9 +196,13 @@ def _file_log(folder: Path, first: int, last: int) -> Iterator[dict[str, Any]]:
             return
 
 
-def _entries_from_end(path: Path) -> Iterator[dict[str, Any]]:
+def _is_there(path: Place) -> bool:
+    return path.exists() if isinstance(path, Path) else store_of(path).get(path) is not None
+
+
+def _entries_from_end(path: Place) -> Iterator[dict[str, Any]]:
     """The entries of one file, the last first: a compacted log has all files that ever were read."""
-    with path.open("rb") as file:
+    with path.open("rb") if isinstance(path, Path) else io.BytesIO(_bytes_of(path)) as file:
         if file.readline().strip() != b"v1":
             raise ValueError(f"{path.name} is no file source's log of version 1")
         begin, at, rest = file.tell(), file.seek(0, os.SEEK_END), b""

@@ -10,8 +10,9 @@ import logging
 import threading
 import time
 import weakref
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from headgate.store.places.place import Place
 
 if TYPE_CHECKING:
     from headgate.store.upkeep import Upkeep
@@ -41,7 +42,7 @@ class Crew:
     _making = threading.Lock()
 
     def __init__(self) -> None:
-        self._hands: dict[Path, _Hand] = {}
+        self._hands: dict[Place, _Hand] = {}
         self._guard = threading.Lock()  # never held while a folder is read or written
         self._faults: dict[str, str] = {}
 
@@ -64,14 +65,14 @@ class Crew:
                 )
                 hand.thread.start()
 
-    def ask(self, control: Path | None = None) -> None:
+    def ask(self, control: Place | None = None) -> None:
         """Have the work in this folder (None: in all) done soon."""
         with self._guard:
             hands = [hand for of, hand in self._hands.items() if control in (None, of)]
         for hand in hands:
             hand.asked.set()
 
-    def living(self, control: Path, gate: str) -> set[str]:
+    def living(self, control: Place, gate: str) -> set[str]:
         """Queries of this gate that run in this process."""
         with self._guard:
             hand = self._hands.get(control)
@@ -80,7 +81,7 @@ class Crew:
 
     # A folder's thread.
 
-    def _run(self, control: Path, hand: _Hand) -> None:
+    def _run(self, control: Place, hand: _Hand) -> None:
         while True:
             hand.asked.wait(_EVERY_S)
             hand.asked.clear()

@@ -1,28 +1,42 @@
-"""How old a file is by whoever keeps the files, so that no two machines' clocks meet."""
+"""How old a file or an object is by whoever keeps it, so that no two machines' clocks meet."""
 
 from __future__ import annotations
 
 import contextlib
 import uuid
-from pathlib import Path
 
-from headgate.store.folder import write_json
+from headgate.store.places.place import Place
+from headgate.store.places.stores import store_of
 
-__all__ = ["age_by_the_store"]
+__all__ = ["age_by_the_store", "time_by_the_store"]
 
 
-def age_by_the_store(path: Path) -> float:
-    """Seconds between the file's last change and that of a file which is written now beside it.
+def age_by_the_store(path: Place, written_at: float | None = None) -> float:
+    """Seconds between the last change of a name and that of one which is written now beside it.
 
-    Both times are set by the same file server. 0.0 where they cannot be had.
+    Both times are set by the same server. `written_at` is the first of them, where that is known. 0.0
+    where they cannot be had.
     """
-    mark = path.with_name(f".look-{uuid.uuid4().hex}")
     try:
-        write_json(mark, {}, lasting=False)
-        now = mark.stat().st_mtime
-        return max(0.0, now - path.stat().st_mtime)
+        now = time_by_the_store(path.parent)
+        if written_at is None:
+            held = store_of(path).get(path)
+            written_at = now if held is None else held.written_at
+        return max(0.0, now - written_at)
     except OSError:
         return 0.0
+
+
+def time_by_the_store(folder: Place) -> float:
+    """What time it is by the clock of whoever keeps this folder; raises OSError where nobody tells."""
+    mark = folder / f".look-{uuid.uuid4().hex}"
+    store = store_of(mark)
+    try:
+        store.put(mark, b"{}", lasting=False)
+        held = store.get(mark)
     finally:
         with contextlib.suppress(OSError):
-            mark.unlink()
+            store.delete(mark)
+    if held is None:
+        raise OSError(f"{mark} was removed as soon as it was written")
+    return held.written_at

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 from headgate.errors import BadArgument
 from headgate.settings import FOREVER, RETENTION_S
-from headgate.store.folder import read_json, write_json
+from headgate.store.folder import read_json, read_text, write_json
+from headgate.store.places.place import Place
 
 __all__ = ["declare_guard", "guard_in"]
 
 
-def _path(control: Path, name: str) -> Path:
+def _path(control: Place, name: str) -> Place:
     return control / "gates" / name / "guard.json"
 
 
 def declare_guard(
-    control: Path,
+    control: Place,
     name: str,
     *,
     policy: str,
@@ -27,7 +27,7 @@ def declare_guard(
     retention_s: float = RETENTION_S,
 ) -> None:
     """Say that this is a guard, and what it was asked for; refused if a gate has the name."""
-    if (control / "gates" / name / "gate.json").exists():
+    if read_text(control / "gates" / name / "gate.json") is not None:
         raise BadArgument(
             f"{name!r} is a gate in the control folder {str(control)!r}: give the guard another name"
         )
@@ -36,7 +36,7 @@ def declare_guard(
     write_json(_path(control, name), value)
 
 
-def guard_in(control: Path, name: str) -> dict[str, Any] | None:
+def guard_in(control: Place, name: str) -> dict[str, Any] | None:
     """What the guard of this name was asked for; None if it is a gate."""
     value = read_json(_path(control, name))
     return dict(value) if value is not None else None

@@ -13,6 +13,7 @@ Read by Spark's Python workers once a batch, so this module imports little.
 from __future__ import annotations
 
 import functools
+import json
 import os
 import socket
 import time
@@ -24,7 +25,10 @@ from typing import Any
 
 from headgate.errors import OwnedElsewhere
 from headgate.store.file_age import age_by_the_store
-from headgate.store.folder import read_json, write_json
+from headgate.store.folder import write_json
+from headgate.store.places.contract import Held
+from headgate.store.places.place import Place
+from headgate.store.places.stores import store_of
 
 __all__ = ["BEAT_S", "GONE_S", "Holder", "Lease", "Watch", "this_process"]
 
@@ -143,46 +147,67 @@ class Lease:
 
     def __init__(
         self,
-        folder: Path,
+        folder: Place,
         watch: Watch | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._path = folder / "lease.json"
+        self.place: Place = folder / "lease.json"
         self._watch = watch or Watch(clock)
         self._clock, self._sleep = clock, sleep
+        #: Who had it when it was last looked at, and when that was written, by the store's clock.
+        self._last: Holder | None = None
+        self._written_at: float | None = None
 
     def holder(self) -> Holder | None:
         """Who has it; None if nobody ever had, or what is there cannot be read as a lease."""
-        try:
-            return Holder.from_json(read_json(self._path))
-        except ValueError:
-            return None
+        return self.seen(store_of(self.place).get(self.place))
 
-    def alive(self) -> bool:
-        """Whether somebody has it, and has not been silent for too long, as far as was seen here."""
-        holder = self.holder()
+    def seen(self, held: Held | None) -> Holder | None:
+        """The same, of what somebody else has read there a moment ago."""
+        self._written_at = None if held is None else held.written_at
+        try:
+            self._last = None if held is None else Holder.from_json(json.loads(held.data))
+        except ValueError:
+            self._last = None
+        return self._last
+
+    def alive(self, *, look: bool = True) -> bool:
+        """Whether somebody has it, and has not been silent for too long, as far as was seen here.
+
+        Without `look`, as of the last look: `claim` has looked a moment ago.
+        """
+        holder = self.holder() if look else self._last
         if holder is None or holder.released:
             return False
-        return self._watch.silent_s(str(self._path), holder, self._silent_by_the_store) < GONE_S
+        return self._watch.silent_s(str(self.place), holder, self._silent_by_the_store) < GONE_S
 
     def _silent_by_the_store(self) -> float:
         """How old the last beat is: for a worker that has no memory of the holder.
 
         One that has watched it needs no file.
         """
-        return age_by_the_store(self._path)
+        return age_by_the_store(self.place, self._written_at)
+
+    @property
+    def written_at(self) -> float | None:
+        """When what was last seen of it was written, by the store's clock."""
+        return self._written_at
 
     def age_s(self, clock: Callable[[], float] = time.time) -> float | None:
         """Seconds since the last beat, for people: by the file's time and a clock that may differ."""
         try:
-            return max(0.0, clock() - self._path.stat().st_mtime)
+            self.holder()
         except OSError:
             return None
+        return None if self._written_at is None else max(0.0, clock() - self._written_at)
 
-    def beat(self, me: Holder) -> bool:
-        """Say that `me` lives; False where somebody else has the lease now."""
-        holder = self.holder()
+    def beat(self, me: Holder, seen: Holder | None = None) -> bool:
+        """Say that `me` lives; False where somebody else has the lease now.
+
+        `seen` is who has it, where that was looked at a moment ago.
+        """
+        holder = seen or self.holder()
         if holder is not None and holder.owner != me.owner and not self._free(holder):
             return False
         count, run = 0, me.run
@@ -199,13 +224,15 @@ class Lease:
         if run is None or holder.run in ("", run):
             self._write(replace(holder, released=True, failed=failed))
 
-    def claim(self, me: Holder, what: str) -> bool:
+    def claim(self, me: Holder, what: str, *, look: bool = True) -> bool:
         """Make sure that `me` has it: at once where it is free or ours, else once its holder is gone.
+
+        Without `look`, from who had it at the last look.
 
         True where the run before did not end well: it did not give the lease back, or it failed. Raises
         `OwnedElsewhere` where the holder lives; that is known as soon as its count moves.
         """
-        first = self.holder()
+        first = holder = self.holder() if look else self._last
         if first is not None and first.owner == me.owner:
             if not first.released and me.run in ("", first.run):
                 return False
@@ -213,7 +240,6 @@ class Lease:
                 return False  # the loop of this very run has ended: the gate is steered by nobody
         began, moves, last = self._clock(), 0, first
         while True:
-            holder = self.holder()
             if holder is None or holder.owner == me.owner or self._free(holder):
                 break
             if last is None or (holder.owner, holder.beat) != (last.owner, last.beat):
@@ -227,13 +253,14 @@ class Lease:
             if self._clock() - began >= GONE_S:
                 break
             self._sleep(_LOOK_S)
+            holder = self.holder()
         self._write(me)
         return first is not None and _ended_badly(first, me)
 
     def _write(self, holder: Holder) -> None:
-        write_json(
-            self._path, asdict(holder), lasting=False
-        )  # written again and again: no disk is waited for
+        # Written again and again: no disk is waited for.
+        write_json(self.place, asdict(holder), lasting=False)
+        self._last, self._written_at = holder, None
 
     @staticmethod
     def _free(holder: Holder) -> bool:

@@ -6,6 +6,8 @@ Read by Spark's Python workers once a batch, so this module imports little.
 from __future__ import annotations
 
 import contextlib
+import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -17,9 +19,12 @@ from headgate.core.offer import Offered
 from headgate.core.plan import Plan
 from headgate.errors import NamedTwice, SnapshotError
 from headgate.store.file_age import age_by_the_store
-from headgate.store.folder import claim_json, read_json, unclaim, write_json
+from headgate.store.folder import claim_json, names_in, unclaim, write_json
 from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 from headgate.store.lease import Holder, Lease, Watch, this_process
+from headgate.store.places.contract import Held
+from headgate.store.places.place import Place
+from headgate.store.places.stores import store_of
 
 __all__ = ["PinnedPlan", "PlanStore", "Resolve", "Resolved"]
 
@@ -33,7 +38,8 @@ _AFTER_A_CRASH = (
 )
 #: How long a batch waits for the plan that its predecessor's report is about to bring.
 PLAN_WAIT_S = 0.15
-_WAIT_STEP_S = 0.01
+_WAIT_STEP_S, _REQUEST_STEP_S = 0.01, 0.05
+_PIN = re.compile(r"(\d+)\.json")
 #: Pins of settled batches that are kept for a checkpoint that someone rolls back.
 KEPT_PINS = 200
 
@@ -106,7 +112,7 @@ class PlanStore:
 
     def __init__(
         self,
-        control: Path,
+        control: Place,
         gate: str,
         query: str,
         clock: Callable[[], float] = time.time,
@@ -160,25 +166,30 @@ class PlanStore:
     def _handled_before(self) -> int:
         from headgate.store.ledger.records import Ledger  # late: workers publish nothing
 
-        value = self._published() or {}
+        value = self._published()[0] or {}
         known = int(value.get("handled", value.get("after", -1)))
         return max(known, Ledger(self._control, self._gate, self._query).last_batch())
 
-    def _published(self) -> dict[str, Any] | None:
-        """What was published last; None where nothing was, or a crash cut it off."""
-        try:
-            value = read_json(self.folder / "plan.json")
-        except ValueError:
-            return None
-        return value if isinstance(value, dict) else None
+    def _published(self) -> tuple[dict[str, Any] | None, float]:
+        """What was published last, and when by the store's clock.
+
+        None where nothing was, or a crash cut it off.
+        """
+        path = self.folder / "plan.json"
+        return _published_in(store_of(path).get(path))
 
     def current(self) -> Plan | None:
         """The plan that holds now, if any was published for this query."""
-        value = self._published()
+        value = self._published()[0]
         return None if value is None else Plan.from_json(value["plan"])
 
     def _await_plan(
-        self, batch: int, me: Holder | None, call: GateCall, resolve: Resolve | None
+        self,
+        published: tuple[dict[str, Any] | None, float],
+        batch: int,
+        me: Holder | None,
+        call: GateCall,
+        resolve: Resolve | None,
     ) -> PinnedPlan | None:
         """The gate's plan that holds, after a short wait if the last batch's report is on its way.
 
@@ -186,29 +197,31 @@ class PlanStore:
         while it plans the next. Only a loop that is exactly one report behind is waited for, and
         only if that report may change much.
         """
-        value = self._published()
-        if value is not None and self._worth_waiting(value, batch):
-            waited = 0.0
+        value, written_at = published
+        if value is not None and self._worth_waiting(value, written_at, batch):
+            waited, step = 0.0, _step_s(self.folder)
             while value is not None and waited < PLAN_WAIT_S and _one_behind(value, batch):
-                self._sleep(_WAIT_STEP_S)
-                waited += _WAIT_STEP_S
-                value = self._published()
+                self._sleep(step)
+                waited += step
+                value, _ = self._published()
         if value is None or not call.may_meet(value, None if me is None else me.owner):
             return None
         found = PinnedPlan(Plan.from_json(value["plan"]), str(value.get("origin", "plan")))
         return _sized(found, value, batch, resolve)
 
-    def _worth_waiting(self, value: dict[str, Any], batch: int) -> bool:
+    def _worth_waiting(self, value: dict[str, Any], written_at: float, batch: int) -> bool:
         """Whether the report on its way may change much: that of a batch that lasted long enough.
 
         It began about when the plan was published. That is told by the files' times: a worker's clock
-        says nothing of the driver's.
+        says nothing of the driver's. The last heartbeat often tells, for nothing.
         """
         urgent = value["urgent_s"]
         if urgent is None or not _one_behind(value, batch):
             return False
         least_s = float(urgent)
-        return least_s <= 0.0 or age_by_the_store(self.folder / "plan.json") >= least_s
+        if least_s <= 0.0 or (self.lease.written_at or 0.0) - written_at >= least_s:
+            return True
+        return age_by_the_store(self.folder / "plan.json", written_at) >= least_s
 
     def beat(self) -> None:
         """Say that this process steers the gate in this query, and lives."""
@@ -220,23 +233,15 @@ class PlanStore:
         Two signs that it does not: a heartbeat that this process has seen stand still, and a plan that
         is many batches old though its loop is the one that is to steer this batch.
         """
-        if not self.lease.alive():
-            return False
-        value = self._published()
-        if value is None or me is None or value.get("owner") != me.owner:
-            return True
-        return int(value["after"]) < 0 or batch - int(value["after"]) <= BEHIND
+        return self.lease.alive() and _keeps_up(self._published()[0], batch, me)
 
-    def _pin_path(self, batch: int) -> Path:
+    def _pin_path(self, batch: int) -> Place:
         return self.folder / "pins" / f"{batch:012d}.json"
 
     def pinned(self, batch: int) -> PinnedPlan | None:
         """The plan pinned to this batch, if it has read one; a pin cut off by a crash says nothing."""
-        try:
-            value = read_json(self._pin_path(batch))
-        except ValueError:
-            return None
-        return None if value is None else PinnedPlan.from_json(value)
+        path = self._pin_path(batch)
+        return _pin_in(store_of(path).get(path))
 
     def pin(
         self,
@@ -256,13 +261,17 @@ class PlanStore:
         `NamedTwice` where another gate of the name is in it.
         """
         note = ""
-        if me is not None and self.lease.claim(me, f"gate {self._gate!r} of query {self._query}"):
+        seen = self._all_at_once(batch, me)
+        what = f"gate {self._gate!r} of query {self._query}"
+        if me is not None and self.lease.claim(me, what, look=seen is None):
             note = _AFTER_A_CRASH
-        found = self.pinned(batch)
+        found = self.pinned(batch) if seen is None else _pin_in(seen[0])
         if found is None:
-            chosen, lost = self._met_before(batch)
+            published = self._published() if seen is None else _published_in(seen[1])
+            chosen, lost = self._met_before(published[0], batch)
             if chosen is None:
-                chosen = replace(self._holding(batch, fallback, me, call, resolve), shape=shape)
+                holding = self._holding(published, batch, fallback, me, call, resolve)
+                chosen = replace(holding, shape=shape)
                 chosen = replace(chosen, note="; ".join(filter(None, (note, chosen.note))))
             if lost:
                 chosen = replace(chosen, origin="lost-plan")
@@ -270,8 +279,22 @@ class PlanStore:
         self.refuse_namesake(found, me, call)
         return found
 
+    def _all_at_once(self, batch: int, me: Holder | None) -> tuple[Held | None, Held | None] | None:
+        """The batch's pin and what was published, read with the lease in one way to a server and back.
+
+        None for a folder, where a look costs nothing; and where the lease is not `me`'s yet: to get it
+        may take a while, and then all is looked at again.
+        """
+        if me is None or isinstance(self.folder, Path):
+            return None
+        places = self.lease.place, self._pin_path(batch), self.folder / "plan.json"
+        lease, pin, plan = store_of(self.folder).get_all(places)
+        holder = self.lease.seen(lease)
+        return (pin, plan) if holder is not None and holder.owner == me.owner else None
+
     def _holding(
         self,
+        published: tuple[dict[str, Any] | None, float],
         batch: int,
         fallback: PinnedPlan | Callable[[], PinnedPlan],
         me: Holder | None,
@@ -279,9 +302,10 @@ class PlanStore:
         resolve: Resolve | None,
     ) -> PinnedPlan:
         """What a batch meets that has not run before."""
-        if not self.loop_alive(batch, me):
+        # Who claims the lease has looked at it.
+        if not (self.lease.alive(look=me is None) and _keeps_up(published[0], batch, me)):
             return fallback() if callable(fallback) else fallback
-        found = self._await_plan(batch, me, call, resolve)
+        found = self._await_plan(published, batch, me, call, resolve)
         if found is None:
             opening: dict[str, Any] = {"opening": True}
             opening |= {} if call.offer is None else {"offer": call.offer.to_json()}
@@ -309,13 +333,12 @@ class PlanStore:
     def _claim(self, batch: int, pin: PinnedPlan) -> PinnedPlan:
         return PinnedPlan.from_json(claim_json(self._pin_path(batch), pin.to_json()))
 
-    def _met_before(self, batch: int) -> tuple[PinnedPlan | None, bool]:
+    def _met_before(self, value: dict[str, Any] | None, batch: int) -> tuple[PinnedPlan | None, bool]:
         """What a batch without a pin met when it ran before, and whether that is lost.
 
         Pins of settled batches are dropped after a while; a checkpoint that is rolled back further
         than that runs them again. The ledger has their plans, as long as it has the records.
         """
-        value = self._published()
         if value is None or batch > int(value.get("handled", value.get("after", -1))):
             return None, False
         from headgate.store.ledger.records import Ledger  # late: most batches are new
@@ -335,8 +358,8 @@ class PlanStore:
 
     def pinned_batches(self) -> list[int]:
         """Batches with a pin, in order."""
-        folder = self.folder / "pins"
-        return sorted(int(p.stem) for p in folder.glob("[0-9]*.json")) if folder.is_dir() else []
+        names = (_PIN.fullmatch(name) for name in names_in(self.folder / "pins"))
+        return sorted(int(found[1]) for found in names if found is not None)
 
     def torn_pins(self) -> list[int]:
         """Batches whose pin was cut off by a crash, in order."""
@@ -345,6 +368,24 @@ class PlanStore:
     def unpin(self, batch: int) -> None:
         """Drop a batch's pin: what it met is in the ledger, or of no use any more."""
         unclaim(self._pin_path(batch))
+
+
+def _pin_in(held: Held | None) -> PinnedPlan | None:
+    """The pin that a name holds; None where it holds none, or a crash cut it off."""
+    try:
+        value = None if held is None else json.loads(held.data)
+    except ValueError:
+        return None
+    return None if value is None else PinnedPlan.from_json(value)
+
+
+def _published_in(held: Held | None) -> tuple[dict[str, Any] | None, float]:
+    """What was published, and when by the store's clock; None where nothing was, or it was cut off."""
+    try:
+        value = None if held is None else json.loads(held.data)
+    except ValueError:
+        value = None
+    return (value if isinstance(value, dict) else None), 0.0 if held is None else held.written_at
 
 
 def _sized(
@@ -360,6 +401,18 @@ def _sized(
         return replace(found, note=f"the batch's size could not be used ({text})")
     plan = found.plan if resolved.plan is None else resolved.plan
     return replace(found, plan=plan, expected=resolved.expected, note=resolved.note)
+
+
+def _keeps_up(value: dict[str, Any] | None, batch: int, me: Holder | None) -> bool:
+    """Whether what was published is not many batches old, if it is of the loop that is to steer this."""
+    if value is None or me is None or value.get("owner") != me.owner:
+        return True
+    return int(value["after"]) < 0 or batch - int(value["after"]) <= BEHIND
+
+
+def _step_s(folder: Place) -> float:
+    """How often it is looked whether a plan has come: a request to a server is no look into a file."""
+    return _WAIT_STEP_S if isinstance(folder, Path) else _REQUEST_STEP_S
 
 
 def _one_behind(value: dict[str, Any], batch: int) -> bool:

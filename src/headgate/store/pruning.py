@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from headgate.errors import HeadgateError
 from headgate.settings import RETENTION_S, retention_s
 from headgate.store.guards import guard_in
 from headgate.store.ledger.records import queries_of
+from headgate.store.places.place import Place
 from headgate.store.settings_file import SettingsFile
 from headgate.store.upkeep import Upkeep, ended_queries, remove_query
 
 __all__ = ["pruned", "retention_of"]
 
 
-def retention_of(control: Path, gate: str) -> float:
+def retention_of(control: Place, gate: str) -> float:
     """How long a gate's or a guard's records are kept, in seconds; the default where none is said."""
     try:
         guard = guard_in(control, gate)
@@ -29,7 +29,7 @@ def retention_of(control: Path, gate: str) -> float:
 
 
 def pruned(
-    control: Path, gate: str, *, dry_run: bool, clock: Callable[[], float] = time.time
+    control: Place, gate: str, *, dry_run: bool, clock: Callable[[], float] = time.time
 ) -> dict[str, Any]:
     """What was done, or would be, for one gate."""
     kept_s = retention_of(control, gate)

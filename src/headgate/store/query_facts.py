@@ -3,43 +3,62 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
+import time
 
-from headgate.store.folder import read_json, write_json
+from headgate.store.folder import read_json, unclaim, write_json
+from headgate.store.places.place import ObjectPath, Place
+from headgate.store.places.stores import store_of
 
 __all__ = ["checkpoint_of", "forget_query", "tell_checkpoint"]
 
 
 #: A query that runs for longer than this goes by what its worker can find without the driver's word.
 _KEPT_S = 90 * 86_400.0
+#: What this process was told from an object store, and when; and how long it goes by that.
+_TOLD: dict[Place, tuple[str, float]] = {}
+_AGAIN_S = 60.0
 
 
-def _path(control: Path, query: str) -> Path:
+def _path(control: Place, query: str) -> Place:
     return control / "queries" / f"{query}.json"
 
 
-def tell_checkpoint(control: Path, query: str, location: str) -> None:
+def tell_checkpoint(control: Place, query: str, location: str) -> None:
     """Leave the query's checkpoint for its workers; what killed drivers left long ago goes."""
     path = _path(control, query)
     write_json(path, {"checkpoint": location}, lasting=False)
     with contextlib.suppress(OSError):
-        now = path.stat().st_mtime  # by the store's clock, and nobody else's
-        for old in path.parent.iterdir():
-            if now - old.stat().st_mtime > _KEPT_S:
-                old.unlink(missing_ok=True)
+        entries = store_of(path).entries(path.parent)
+        # By the store's clock, and nobody else's: this one has just been written.
+        now = max((e.written_at for e in entries if e.name == path.name), default=0.0)
+        for old in entries:
+            if not old.is_folder and now - old.written_at > _KEPT_S:
+                unclaim(path.parent / old.name)
 
 
-def checkpoint_of(control: Path, query: str) -> str | None:
-    """What the driver told; None where it has not, or cannot know."""
+def checkpoint_of(control: Place, query: str) -> str | None:
+    """What the driver told; None where it has not, or cannot know.
+
+    An object store is asked once in a process, and then once a minute: each batch asks here.
+    """
+    path = _path(control, query)
+    known, at = _TOLD.get(path, (None, 0.0))
+    if known is not None and time.monotonic() - at < _AGAIN_S:
+        return known
     try:
-        value = read_json(_path(control, query))
+        value = read_json(path)
     except (OSError, ValueError):
         return None
     found = value.get("checkpoint") if isinstance(value, dict) else None
-    return found if isinstance(found, str) else None
+    if not isinstance(found, str):
+        return None
+    if isinstance(path, ObjectPath):
+        _TOLD[path] = found, time.monotonic()
+    return found
 
 
-def forget_query(control: Path, query: str) -> None:
+def forget_query(control: Place, query: str) -> None:
     """The query is over."""
+    _TOLD.pop(_path(control, query), None)
     with contextlib.suppress(OSError):
-        _path(control, query).unlink(missing_ok=True)
+        unclaim(_path(control, query))

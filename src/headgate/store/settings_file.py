@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from headgate.errors import BadArgument
 from headgate.settings import GateSettings
-from headgate.store.folder import check_gate_name, read_json, write_json
+from headgate.store.folder import check_gate_name, read_json, unclaim, write_json
 from headgate.store.guards import guard_in
 from headgate.store.ledger.records import gates_in
+from headgate.store.places.place import Place
 
 __all__ = ["SettingsFile"]
 
@@ -17,7 +17,7 @@ __all__ = ["SettingsFile"]
 class SettingsFile:
     """``gate.json`` is written by the gate's call; ``overrides.json`` by people, and lies on top."""
 
-    def __init__(self, control: Path, gate: str) -> None:
+    def __init__(self, control: Place, gate: str) -> None:
         self.gate = check_gate_name(gate)
         self._control = control
         self._folder = control / "gates" / gate
@@ -100,4 +100,4 @@ class SettingsFile:
 
     def reset(self) -> None:
         """Forget what people changed: the code's settings hold again."""
-        (self._folder / "overrides.json").unlink(missing_ok=True)
+        unclaim(self._folder / "overrides.json")

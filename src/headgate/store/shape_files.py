@@ -6,20 +6,20 @@ only JSON: nothing in it is looked up in Spark or executed.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from headgate.store.folder import read_json
+from headgate.store.places.place import Place
 
 __all__ = ["difference", "shape_path"]
 
 
-def shape_path(control: Path, gate: str, digest: str) -> Path:
+def shape_path(control: Place, gate: str, digest: str) -> Place:
     """Where the shape of this digest is."""
     return control / "gates" / gate / "shapes" / f"{digest}.json"
 
 
-def difference(control: Path, gate: str, former: str, present: str) -> str | None:
+def difference(control: Place, gate: str, former: str, present: str) -> str | None:
     """In what two shapes differ, in words; None if they give every row the same fate."""
     if former == present:
         return None

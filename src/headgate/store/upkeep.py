@@ -11,22 +11,19 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-import os
-import shutil
 import threading
 import time
-import uuid
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-from headgate.errors import ControlFolderError
 from headgate.store.crew import Crew
-from headgate.store.ledger.carried import expirable
+from headgate.store.folder import is_used
 from headgate.store.ledger.records import Ledger, queries_of
-from headgate.store.ledger.segments import Segments
+from headgate.store.places.place import Place
+from headgate.store.places.stores import store_of
+from headgate.store.places.turns import Turns, turns_in
 from headgate.store.plans import KEPT_PINS, PlanStore
-from headgate.store.single_process_lock import single_process_lock
+from headgate.store.tidying import last_life, mark_alive, remove_left_behind
 
 __all__ = ["MOST_UNSETTLED", "Upkeep", "ended_queries", "remove_query"]
 
@@ -48,13 +45,14 @@ class Upkeep:
     """The upkeep of one gate in one query."""
 
     def __init__(
-        self, control: Path, gate: str, query: str, clock: Callable[[], float] = time.time
+        self, control: Place, gate: str, query: str, clock: Callable[[], float] = time.time
     ) -> None:
         self._control, self._gate, self._query, self._clock = control, gate, query, clock
         self._store = PlanStore(control, gate, query, clock)
         self._ledger = Ledger(control, gate, query)
         self._folder = self._store.folder
         self._guard = threading.Lock()
+        self._turns: Turns = turns_in(self._folder)
         #: How long records are kept. What nobody has said it of is kept for good.
         self.retention_s = math.inf
         #: Batches that this run has recorded, and whose pins may be there.
@@ -69,7 +67,7 @@ class Upkeep:
     @classmethod
     def of_run(
         cls,
-        control: Path,
+        control: Place,
         gate: str,
         query: str,
         retention_s: float,
@@ -90,7 +88,7 @@ class Upkeep:
             Crew.of_process().ask(self._control)
 
     @property
-    def owner(self) -> tuple[Path, str, str]:
+    def owner(self) -> tuple[Place, str, str]:
         """Whose upkeep it is."""
         return self._control, self._gate, self._query
 
@@ -107,45 +105,35 @@ class Upkeep:
 
     def step(self) -> bool:
         """One small piece of work; whether there was one."""
-        if not self._folder.is_dir():
+        if not is_used(self._folder):
             return False
-        with self._guard, self._alone() as alone:
-            if not alone:
+        # No other process works at this query's files.
+        with self._guard, self._turns.taken() as taken:
+            if not taken:
                 return False
             now = self._clock()
-            return (
+            worked = (
                 self._ledger.close_one(now)
                 or self._ledger.expire_one(now - self.retention_s)
                 or self._prune()
                 or self._tidy(now)
             )
-
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[bool]:
-        """No other process works at this query's files."""
-        try:
-            lock = single_process_lock(self._folder / ".upkeep", "somebody is at it")
-        except ControlFolderError:
-            yield False
-            return
-        with lock:
-            yield True
+            if not worked:
+                self._turns.end()
+            return worked
 
     def mark_alive(self) -> None:
         """Leave word that the query lives: an idle one writes nothing, and has not ended."""
-        now = self._clock()
         with contextlib.suppress(OSError):
-            os.utime(self._folder, (now, now))
+            mark_alive(self._folder, self._clock())
 
     def due(self) -> dict[str, Any]:
         """What steps would do now, without doing it."""
-        segments = Segments(self._folder / "ledger")
-        listing = segments.listing()
-        latest = max(listing.numbers, default=0)
+        compress, expire = self._ledger.due(self._clock() - self.retention_s)
         old = set(self._store.pinned_batches()[:-KEPT_PINS])
         return {
-            "segments_to_compress": len([s for s in listing.plain if s < latest] + [*listing.closing]),
-            "segments_to_expire": len(expirable(segments, self._clock() - self.retention_s)),
+            "segments_to_compress": compress,
+            "segments_to_expire": expire,
             "pins_to_drop": len(self._ledger.settled(old)),
         }
 
@@ -198,52 +186,19 @@ class Upkeep:
             gate,
             gate / "queries",
         ):
-            _remove_left_behind(folder, time.time() - _LEFT_BEHIND_S)
+            remove_left_behind(folder, _LEFT_BEHIND_S)
         return False
 
 
-def ended_queries(control: Path, gate: str, before: float, living: set[str]) -> list[str]:
+def ended_queries(control: Place, gate: str, before: float, living: set[str]) -> list[str]:
     """Queries of a gate that nobody has written anything of since this time."""
     folder = control / "gates" / gate / "queries"
-    return [q for q in queries_of(control, gate) if q not in living and _last_life(folder / q) < before]
+    return [q for q in queries_of(control, gate) if q not in living and last_life(folder / q) < before]
 
 
-def _last_life(folder: Path) -> float:
-    """When something in a query's folder was last written."""
-    latest = 0.0
-    for inside in (folder, folder / "ledger", folder / "pins", folder / "queues"):
-        with contextlib.suppress(FileNotFoundError):
-            latest = max(latest, os.stat(inside).st_mtime)
-            for entry in os.scandir(inside):
-                with contextlib.suppress(FileNotFoundError):
-                    latest = max(latest, entry.stat(follow_symlinks=False).st_mtime)
-    return latest
-
-
-def remove_query(control: Path, gate: str, query: str) -> None:
+def remove_query(control: Place, gate: str, query: str) -> None:
     """Remove all that a gate has of a query; its name is gone at once."""
     folder = control / "gates" / gate
     for path in (folder / "lessons" / query, folder / "queries" / query):
-        gone = path.with_name(f".{query}.{uuid.uuid4().hex}.gone")
-        try:
-            os.rename(path, gone)
-        except FileNotFoundError:
-            continue
-        shutil.rmtree(gone, ignore_errors=True)
+        store_of(path).delete_all(path)
     log.info("gate %r: the folder of query %s, which ended, was removed", gate, query)
-
-
-def _remove_left_behind(folder: Path, before: float) -> None:
-    """Files under a scratch name whose writer was killed."""
-    with contextlib.suppress(FileNotFoundError):
-        for entry in os.scandir(folder):
-            if not entry.name.startswith(".") or entry.name == ".upkeep":
-                continue
-            with contextlib.suppress(FileNotFoundError):
-                if entry.stat(follow_symlinks=False).st_mtime >= before:
-                    continue
-                claimed = entry.name.endswith(".claim") and (folder / entry.name[1:-6]).exists()
-                if not claimed and entry.is_dir(follow_symlinks=False):
-                    shutil.rmtree(entry.path, ignore_errors=True)
-                elif not claimed:
-                    os.unlink(entry.path)

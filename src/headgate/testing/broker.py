@@ -193,13 +193,11 @@ def _run_ivy(
     stamp: Path, coordinates: Sequence[str], deadline: float, transitive: bool
 ) -> tuple[str, ...]:
     wanted = "master,runtime" if transitive else "master"
-    dependencies = "".join(
-        '<dependency org="{}" name="{}" rev="{}" conf="default->{}"/>'.format(*c.split(":"), wanted)
-        for c in coordinates
-    )
+    dependencies = "".join(_dependency(c, wanted) for c in coordinates)
     module = stamp.with_suffix(".ivy.xml")
     module.write_text(
-        '<ivy-module version="2.0"><info organisation="headgate" module="kafka"/>'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        '<info organisation="headgate" module="kafka"/>'
         '<configurations><conf name="default"/></configurations>'
         f"<dependencies>{dependencies}</dependencies></ivy-module>"
     )
@@ -228,6 +226,16 @@ def _run_ivy(
     partial.write_text(json.dumps(jars))
     partial.replace(stamp)
     return tuple(jars)
+
+
+def _dependency(coordinate: str, wanted: str) -> str:
+    """``group:name:version``, with a fourth part for a classifier: then that jar alone."""
+    group, name, version, *classifier = coordinate.split(":")
+    begun = f'<dependency org="{group}" name="{name}" rev="{version}" '
+    if not classifier:
+        return f'{begun}conf="default->{wanted}"/>'
+    jar = f'<artifact name="{name}" type="jar" ext="jar" m:classifier="{classifier[0]}"/>'
+    return f'{begun}conf="default->*" transitive="false">{jar}</dependency>'
 
 
 def _why(output: str, coordinates: Sequence[str], log: Path) -> ArtifactsUnavailable:

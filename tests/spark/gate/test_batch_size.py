@@ -10,8 +10,13 @@ import pytest
 
 from headgate.core.batch_size import OFFSETS
 from headgate.errors import BadArgument
-from headgate.spark.checkpoint import check_checkpoint, files_between, query_in
+from headgate.spark.checkpoint import check_checkpoint, files_between, first_offsets, query_in
 from headgate.spark.gate.batch_size import seconds_of_batch, sizes_of_batch
+from headgate.store.places.place import ObjectPath
+from headgate.store.places.stores import store_of
+from tests.harness.object_stores import memory
+
+__all__ = ["memory"]
 
 
 def _log(checkpoint: Path, batch: int, *offsets: Any) -> None:
@@ -205,3 +210,29 @@ def test_the_time_that_a_batch_covers_is_in_the_log(tmp_path: Path) -> None:
     (offsets / "2").write_text('v1\n{"batchTimestampMs":9000}\n7\n')
     assert seconds_of_batch(tmp_path, 2) == 5.5
     assert seconds_of_batch(tmp_path, 3) is None, "a clock that went back"
+
+
+# ------------------------------------------------------------------------------- in an object store
+
+
+def test_a_checkpoint_in_an_object_store_tells_the_same(memory: ObjectPath) -> None:
+    store = store_of(memory)
+
+    def put(name: str, text: str) -> None:
+        store.put(memory / name, text.encode())
+
+    put("metadata", '{"id":"q"}')
+    put("offsets/6", 'v1\n{}\n{"rides":{"0":100}}\n{"logOffset":3}')
+    put("offsets/7", 'v1\n{}\n{"rides":{"0":160}}\n{"logOffset":5}')
+    put("sources/0/0", '\0v1\n{"rides":{"0":40}}')
+    entries = [json.dumps({"path": f"s3a://b/{n}", "timestamp": 1, "batchId": n}) for n in range(6)]
+    put("sources/1/4.compact", "\n".join(["v1", *entries[:5]]))
+    put("sources/1/5", "\n".join(["v1", entries[5]]))
+    assert query_in(memory) == "q"
+    found = sizes_of_batch(memory, 7)
+    assert found is not None
+    assert [(size.units, size.unit) for size in found] == [(60.0, OFFSETS), (2.0, "files")]
+    assert first_offsets(memory, 0) == {"rides": {"0": 40}}
+    assert sizes_of_batch(memory, 9) is None
+    store.put(memory / "metadata", b'{"id":"another"}')
+    assert query_in(memory) == "another", "what did not fit is looked at again"

@@ -156,7 +156,7 @@ class _Play:
         """A run of a query begins; the one before it is stopped."""
         if self.session.get(query) is not None:
             self.session.stop(query)
-        folder = PlanStore(self.control, _GATE, query).folder
+        folder = Path(str(PlanStore(self.control, _GATE, query).folder))
         if not folder.exists():  # a folder of today's date would be months old to the upkeep
             begun = folder.with_name(f".{query}")
             begun.mkdir(parents=True)
@@ -193,7 +193,7 @@ class _Play:
 
     def let_upkeep_follow(self) -> None:
         """Wait for the upkeep's thread where it is behind: it has hours for what takes a second here."""
-        pins = PlanStore(self.control, _GATE, _QUERY).folder / "pins"
+        pins = Path(str(PlanStore(self.control, _GATE, _QUERY).folder)) / "pins"
         for _ in range(200):
             if sum(1 for _ in pins.iterdir()) <= KEPT_PINS + 100:
                 break

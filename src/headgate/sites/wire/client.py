@@ -33,6 +33,7 @@ from headgate.sites.wire.protocol import (
     read_reply,
     report_to_json,
 )
+from headgate.store.places.place import ObjectPath, Place
 
 __all__ = ["CoordinatorClient", "fetch_json"]
 
@@ -53,7 +54,7 @@ class CoordinatorClient:
         site: str,
         token: str | None = None,
         *,
-        folder: str | os.PathLike[str] | None = None,
+        folder: str | os.PathLike[str] | Place | None = None,
         timeout_s: float = 2.0,
     ) -> None:
         self._url = _checked_url(url, token is not None)
@@ -62,7 +63,8 @@ class CoordinatorClient:
             raise BadArgument(f"timeout_s={timeout_s!r}: give seconds above 0, up to 60")
         self._token, self._timeout_s = _checked_token(token), timeout_s
         self._turn = threading.Lock()
-        self._who = Incarnation(None if folder is None else Path(folder), site)
+        place = folder if folder is None or isinstance(folder, ObjectPath) else Path(folder)
+        self._who = Incarnation(place, site)
 
     @property
     def url(self) -> str:

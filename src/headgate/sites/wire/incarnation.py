@@ -11,12 +11,11 @@ from __future__ import annotations
 import math
 import re
 import uuid
-from pathlib import Path
-from typing import IO
 
 from headgate.errors import ControlFolderError
 from headgate.store.folder import read_json, write_json
-from headgate.store.single_process_lock import single_process_lock
+from headgate.store.places.place import Place
+from headgate.store.places.process_claim import ProcessClaim, claim_for_process
 
 __all__ = ["Incarnation"]
 
@@ -26,9 +25,9 @@ _BLOCK = 1000
 class Incarnation:
     """One process at a time has the file; without a folder it is a new incarnation each time."""
 
-    def __init__(self, folder: Path | None, site: str) -> None:
+    def __init__(self, folder: Place | None, site: str) -> None:
         self._path = None if folder is None else folder / f"coordinator-{site}.json"
-        self._lock: IO[str] | None = None
+        self._lock: ProcessClaim | None = None
         self._next: int = 1
         self._reserved: float = 1 if self._path is not None else math.inf
         self.name = uuid.uuid4().hex
@@ -36,7 +35,7 @@ class Incarnation:
             return
         try:
             # Two processes with one file would be one incarnation, and nobody would know them apart.
-            self._lock = single_process_lock(
+            self._lock = claim_for_process(
                 self._path.with_suffix(".lock"), _runs_already(site, self._path.parent)
             )
             found = read_json(self._path)
@@ -57,6 +56,8 @@ class Incarnation:
             except OSError as error:
                 raise _not_writable(self._path, error) from error
             self._reserved = reserved
+        if self._lock is not None:
+            self._lock.beat()
         self._next += 1
         return self._next - 1
 
@@ -80,14 +81,14 @@ def _is_known(found: object) -> bool:
     )
 
 
-def _runs_already(site: str, folder: Path) -> str:
+def _runs_already(site: str, folder: Place) -> str:
     return (
         f"site {site!r} is running already with the folder {str(folder)!r}: stop that one, or give this "
         "one another name"
     )
 
 
-def _not_writable(path: Path, error: OSError) -> OSError:
+def _not_writable(path: Place, error: OSError) -> OSError:
     if isinstance(error, ControlFolderError):
         return error
     return ControlFolderError(

@@ -13,7 +13,6 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -34,6 +33,7 @@ from headgate.store.folder import used_control_folder
 from headgate.store.guards import guard_in
 from headgate.store.ledger.audit import Audit, audit
 from headgate.store.ledger.records import Ledger, Record, queries_of
+from headgate.store.places.place import Place, place_from
 from headgate.store.plans import PlanStore
 
 __all__ = ["backfill", "recount"]
@@ -106,7 +106,7 @@ class _Parts:
     def __init__(
         self,
         spark: SparkSession,
-        folder: Path,
+        folder: Place,
         gate: str,
         rows: Rows,
         keep: str | Sequence[str] | None,
@@ -206,10 +206,12 @@ def recount(
     parts = _Parts(spark, folder, gate, rows, keep, policy)
     settled, left = [], {}
     for batch in sorted({*books.unsettled, *books.begun, *books.doubtful} - set(books.contradicted)):
-        if not committed(Path(checkpoint), batch):
+        if not committed(place_from(os.fspath(checkpoint)), batch):
             continue
         try:
-            bare, offsets = _known_of(folder, gate, name, batch, records, Path(checkpoint))
+            bare, offsets = _known_of(
+                folder, gate, name, batch, records, place_from(os.fspath(checkpoint))
+            )
             counts = counted_again(parts.of(bare, offsets))
         except (HeadgateError, OSError) as error:
             left[batch] = f"cannot be settled: {error}"
@@ -230,7 +232,7 @@ def recount(
 
 
 def _known_of(
-    folder: Path, gate: str, query: str, batch: int, records: dict[int, Record], checkpoint: Path
+    folder: Place, gate: str, query: str, batch: int, records: dict[int, Record], checkpoint: Place
 ) -> tuple[Record, BatchOffsets]:
     """All that is known of a batch but its counts, and its offsets."""
     doubtful = records.get(batch)
@@ -247,7 +249,7 @@ def _known_of(
     return bare, offsets
 
 
-def _the_query(control: Path, gate: str, query: str | None) -> str:
+def _the_query(control: Place, gate: str, query: str | None) -> str:
     known = queries_of(control, gate)
     if guard_in(control, gate) is not None:
         raise BadArgument(

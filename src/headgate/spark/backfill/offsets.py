@@ -14,7 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headgate.errors import BadArgument, NotAsRecorded
 from headgate.spark.checkpoint import ends_of_batch, files_between, first_offsets, records_between
+from headgate.store.folder import is_used, names_in
 from headgate.store.ledger.records import Record
+from headgate.store.places.place import Place, place_from
 
 __all__ = [
     "BatchOffsets",
@@ -77,7 +79,7 @@ def offsets_in_record(record: Record) -> BatchOffsets:
     )
 
 
-def offsets_in_checkpoint(checkpoint: Path, batch: int) -> BatchOffsets:
+def offsets_in_checkpoint(checkpoint: Place, batch: int) -> BatchOffsets:
     """The offsets in Spark's offset log, which keeps the last hundred batches."""
     ends = _offset_log(checkpoint, batch)
     starts: tuple[Any, ...] = (None,) * len(ends)
@@ -102,20 +104,20 @@ def offsets_between(batch: int, before: Record | None, after: Record | None) -> 
     return BatchOffsets(batch, starts, ends)
 
 
-def committed(checkpoint: Path, batch: int) -> bool:
+def committed(checkpoint: Place, batch: int) -> bool:
     """Whether the batch is over for good: it is in Spark's commit log, or a later one is.
 
     Spark keeps the last hundred batches of it, like the offsets.
     """
     commits = checkpoint / "commits"
-    if not commits.is_dir():
+    if not is_used(commits):
         raise BadArgument(
             f"checkpoint={str(checkpoint)!r} has no commits: give the query's checkpoint folder"
         )
-    return any(p.name.isdigit() and int(p.name) >= batch for p in commits.iterdir())
+    return any(name.isdigit() and int(name) >= batch for name in names_in(commits))
 
 
-def _offset_log(checkpoint: Path, batch: int) -> tuple[Any, ...]:
+def _offset_log(checkpoint: Place, batch: int) -> tuple[Any, ...]:
     try:
         return tuple(ends_of_batch(checkpoint, batch))
     except OSError as error:
@@ -145,7 +147,7 @@ def kafka_rows(
     def rows(batch: BatchOffsets) -> DataFrame:
         start, end = batch.starts[source], batch.ends[source]
         if start is None and checkpoint is not None:
-            start = first_offsets(Path(checkpoint), source)
+            start = first_offsets(place_from(str(checkpoint)), source)
         if start is None:
             raise BadArgument(
                 f"batch {batch.batch} is the query's first, and Spark reports no start for it: "
@@ -191,7 +193,9 @@ def file_rows(
         raise BadArgument(f"changed={changed!r}: give 'refuse' or 'read'")
 
     def rows(batch: BatchOffsets) -> DataFrame:
-        found = files_between(Path(checkpoint), source, batch.starts[source], batch.ends[source])
+        found = files_between(
+            place_from(str(checkpoint)), source, batch.starts[source], batch.ends[source]
+        )
         entries = {entry["path"]: entry for entry in found}
         if changed == "refuse":
             _check_files(batch.batch, entries)

@@ -6,7 +6,6 @@ cannot read (another file system, an offset of a kind that nobody knows here) it
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from headgate.core.batch_size import OFFSETS, BatchSize
@@ -14,10 +13,12 @@ from headgate.spark.checkpoint import (
     ends_of_batch,
     files_between,
     first_offsets,
+    forget_checkpoint,
     local_path,
     planned_at,
     records_between,
 )
+from headgate.store.places.place import Place
 
 __all__ = ["seconds_of_batch", "sizes_of_batch"]
 
@@ -25,7 +26,7 @@ __all__ = ["seconds_of_batch", "sizes_of_batch"]
 _LOOKED_AT = 1000
 
 
-def sizes_of_batch(checkpoint: Path, batch: int) -> tuple[BatchSize, ...] | None:
+def sizes_of_batch(checkpoint: Place, batch: int) -> tuple[BatchSize, ...] | None:
     """What each source has for the batch, in their order; None where one of them does not tell."""
     try:
         ends = ends_of_batch(checkpoint, batch)
@@ -35,12 +36,13 @@ def sizes_of_batch(checkpoint: Path, batch: int) -> tuple[BatchSize, ...] | None
         pairs = enumerate(zip(starts, ends, strict=True))
         found = [_size(checkpoint, source, start, end) for source, (start, end) in pairs]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        forget_checkpoint(checkpoint)
         return None
     known = tuple(size for size in found if size is not None)
     return known if known and len(known) == len(found) else None
 
 
-def seconds_of_batch(checkpoint: Path, batch: int) -> float | None:
+def seconds_of_batch(checkpoint: Place, batch: int) -> float | None:
     """The time that the batch covers: since the one before it was planned; None where nobody can tell.
 
     Both times are the same driver's, or two drivers' after a move; a clock that went back says nothing.
@@ -54,7 +56,7 @@ def seconds_of_batch(checkpoint: Path, batch: int) -> float | None:
     return end - start if start is not None and end is not None and end >= start else None
 
 
-def _size(checkpoint: Path, source: int, start: Any, end: Any) -> BatchSize | None:
+def _size(checkpoint: Place, source: int, start: Any, end: Any) -> BatchSize | None:
     if end is None:
         return BatchSize(0.0, OFFSETS)
     if not isinstance(end, dict):

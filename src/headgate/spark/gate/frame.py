@@ -7,7 +7,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from headgate.control import ControllerConfig
@@ -21,6 +20,7 @@ from headgate.policies.by_group.concept_driven import CROWDED, crowded
 from headgate.run.gate_spec import GateSpec
 from headgate.settings import GateSettings
 from headgate.spark.session import session_of  # first: it says which extra is missing
+from headgate.store.places.place import Place
 
 # isort: split
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -69,7 +69,7 @@ class Gate:
 
     name: str
     settings: GateSettings
-    control: Path | None
+    control: Place | None
     policy: Policy
     controller: ControllerConfig | None
     arrival: str | None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -18,9 +17,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.spark.gate.resolver import Resolver
 from headgate.spark.gate.task_plan import TaskPlan, batch_of_task
-from headgate.store.folder import claim_json, read_json, unclaim
+from headgate.store.folder import claim_json, is_used, read_json, unclaim
 from headgate.store.gate_call import GateCall
 from headgate.store.lease import Holder
+from headgate.store.places.place import Place, place_from
 
 __all__ = ["FORMAT", "PlanSource"]
 
@@ -69,7 +69,7 @@ class PlanReader(DataSourceReader):
         if running is None:
             if "resolver" in given:
                 Resolver.from_text(given["resolver"])  # can workers import the policy?
-            return self._trial(Path(given["control"]), given.get("trial"))
+            return self._trial(place_from(given["control"]), given.get("trial"))
         lookup = TaskPlan(
             given["control"], given["gate"], given["shape"], given["on_failure"],
             float(given["min_keep"]), given.get("on_reshape", "refuse"),
@@ -80,13 +80,13 @@ class PlanReader(DataSourceReader):
         return lookup.of(*running)
 
     @staticmethod
-    def _trial(control: Path, mark: str | None) -> Plan:
+    def _trial(control: Place, mark: str | None) -> Plan:
         """The gate's call reads once, outside any batch: do here what a batch will need.
 
         `mark` is a file that the driver has just written: a folder of the same name that does not have
         it is another folder.
         """
-        if not control.is_dir():
+        if not is_used(control):
             raise OSError(f"control folder {str(control)!r} is not there")
         if mark is not None and read_json(control / mark) != {"trial": mark}:
             raise OSError(

@@ -8,7 +8,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from pyspark import cloudpickle
@@ -17,8 +16,10 @@ from headgate.core.batch_size import RowsExpected
 from headgate.core.offer import Offer
 from headgate.errors import BadArgument, SnapshotError
 from headgate.policies import Policy
-from headgate.spark.checkpoint import local_path, query_in
+from headgate.spark.checkpoint import checkpoint_place, query_in
 from headgate.spark.gate.batch_size import seconds_of_batch, sizes_of_batch
+from headgate.store.folder import folders_in
+from headgate.store.places.place import Place
 from headgate.store.plans import Resolved
 from headgate.store.query_facts import checkpoint_of as checkpoint_told
 
@@ -28,7 +29,7 @@ __all__ = ["Resolver", "SizedBatches"]
 _TOLD_WITHIN_S, _STEP_S = 0.3, 0.01
 #: What this worker process has found in sessions' default places, and when it looked; and how long until
 #: it looks again.
-_IN_DEFAULT: dict[tuple[str, str], tuple[Path | None, float]] = {}
+_IN_DEFAULT: dict[tuple[str, str], tuple[Place | None, float]] = {}
 _AGAIN_S = 60.0
 
 
@@ -42,7 +43,7 @@ class SizedBatches(ABC):
     checkpoints: str | None = field(default=None, kw_only=True)
 
     @abstractmethod
-    def resolve(self, published: Mapping[str, Any], control: Path, query: str, batch: int) -> Resolved:
+    def resolve(self, published: Mapping[str, Any], control: Place, query: str, batch: int) -> Resolved:
         """The plan for this batch from what was published, if it offers one and the size is known."""
 
     def _unsendable(self, error: Exception) -> BadArgument:
@@ -64,7 +65,7 @@ class SizedBatches(ABC):
             raise SnapshotError(f"a {type(found).__name__} came where a gate's resolver was sent")
         return found
 
-    def checkpoint_of(self, control: Path, query: str, wait: bool) -> tuple[Path | None, str]:
+    def checkpoint_of(self, control: Place, query: str, wait: bool) -> tuple[Place | None, str]:
         """The query's checkpoint, if this process can open it; what is wrong with the one given.
 
         A query's first batch may be sooner than the driver's word of where its checkpoint is.
@@ -77,9 +78,9 @@ class SizedBatches(ABC):
             found, note = self._look(control, query)
         return found, note
 
-    def _look(self, control: Path, query: str) -> tuple[Path | None, str]:
+    def _look(self, control: Place, query: str) -> tuple[Place | None, str]:
         note = ""
-        given = None if self.checkpoint is None else local_path(self.checkpoint)
+        given = None if self.checkpoint is None else checkpoint_place(self.checkpoint)
         if given is not None:
             there = query_in(given)
             if there == query:
@@ -87,19 +88,20 @@ class SizedBatches(ABC):
             if there is not None:
                 note = f"checkpoint={self.checkpoint!r} is of another query ({there}), and is not used"
         told = checkpoint_told(control, query)
-        folder = None if told is None else local_path(told)
+        folder = None if told is None else checkpoint_place(told)
         if folder is not None and query_in(folder) == query:
             return folder, note
         return (None if told is not None else self._in_default(query)), note
 
-    def _in_default(self, query: str) -> Path | None:
+    def _in_default(self, query: str) -> Place | None:
         """Looked for once in a while: the session's place may have a folder for every start."""
-        root = None if self.checkpoints is None else local_path(self.checkpoints)
+        root = None if self.checkpoints is None else checkpoint_place(self.checkpoints)
         if root is None:
             return None
         found, looked_at = _IN_DEFAULT.get((str(root), query), (None, -_AGAIN_S))
-        if found is None and time.monotonic() - looked_at >= _AGAIN_S and root.is_dir():
-            found = next((f for f in root.iterdir() if f.is_dir() and query_in(f) == query), None)
+        if found is None and time.monotonic() - looked_at >= _AGAIN_S:
+            below = (root / name for name in folders_in(root))
+            found = next((folder for folder in below if query_in(folder) == query), None)
             _IN_DEFAULT[str(root), query] = found, time.monotonic()
         return found if found is not None and query_in(found) == query else None
 
@@ -118,7 +120,7 @@ class Resolver(SizedBatches):
             "and connections, which cannot be pickled, out of it"
         )
 
-    def resolve(self, published: Mapping[str, Any], control: Path, query: str, batch: int) -> Resolved:
+    def resolve(self, published: Mapping[str, Any], control: Place, query: str, batch: int) -> Resolved:
         """The plan for this batch from what was published, if it offers one and the size is known."""
         given = published.get("offer")
         if given is None:

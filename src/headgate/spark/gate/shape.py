@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -22,6 +21,7 @@ from headgate.spark.groups.strata import DRAWN, StrataShape
 from headgate.spark.groups.task import Known
 from headgate.spark.groups.two_passes import SCRATCH_OF_PASSES, TwoPasses
 from headgate.store.folder import read_json, write_json
+from headgate.store.places.place import Place
 from headgate.store.shape_files import shape_path
 
 __all__ = ["SCRATCH", "THRESHOLD", "WEIGHT", "GateShape", "Limits", "quoted", "quoted_name"]
@@ -84,12 +84,14 @@ class GateShape:
         text = json.dumps(self._json(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
-    def save(self, control: Path, gate: str) -> None:
+    def save(self, control: Place, gate: str) -> None:
         """Keep it beside the gate's plans, and beside the shapes that the gate had before."""
         write_json(shape_path(control, gate, self.digest), self._json())
 
     @classmethod
-    def load(cls, control: Path, gate: str, digest: str, keep: Sequence[str] | None = None) -> GateShape:
+    def load(
+        cls, control: Place, gate: str, digest: str, keep: Sequence[str] | None = None
+    ) -> GateShape:
         """The shape that a batch met, if the file is what its name says and its predicates may be run.
 
         `keep` are the gate's predicates as the caller has them; without them only such are run as are

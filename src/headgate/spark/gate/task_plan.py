@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from pyspark import TaskContext
 
@@ -13,6 +12,7 @@ from headgate.errors import NamedTwice, OwnedElsewhere, ShapeChanged
 from headgate.spark.gate.resolver import SizedBatches
 from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 from headgate.store.lease import Holder, Watch
+from headgate.store.places.place import place_from
 from headgate.store.plans import PinnedPlan, PlanStore, Resolve
 from headgate.store.shape_files import difference
 
@@ -71,7 +71,7 @@ class TaskPlan:
 
     def pin(self, query: str, batch: int) -> PinnedPlan:
         """The same, with why it is this batch's."""
-        store = PlanStore(Path(self.control), self.gate, query, watch=_WATCH)
+        store = PlanStore(place_from(self.control), self.gate, query, watch=_WATCH)
         me = None if self.driver is None else replace(self.driver, run=run_of_task())
         try:
             found = store.pin(batch, self.fallback, self.shape, me, self.call, self._resolve(query))
@@ -82,7 +82,7 @@ class TaskPlan:
         return self._of_this_shape(found, query, batch)
 
     def _resolve(self, query: str) -> Resolve | None:
-        text, control = self.resolver, Path(self.control)
+        text, control = self.resolver, place_from(self.control)
         if text is None:
             return None
         # Opened in there: a policy that this worker cannot import costs the size, and not the query.
@@ -109,12 +109,12 @@ class TaskPlan:
             return found
         if plan.keeps_everything or plan.keeps_nothing:
             return found  # no shape can make a difference
-        other = difference(Path(self.control), self.gate, found.shape, self.shape)
+        other = difference(place_from(self.control), self.gate, found.shape, self.shape)
         if other is None:
             return found
         if self.on_reshape == "accept":
             accepted = replace(found, shape=self.shape)
-            PlanStore(Path(self.control), self.gate, query).repin(batch, accepted)
+            PlanStore(place_from(self.control), self.gate, query).repin(batch, accepted)
             return accepted
         raise ShapeChanged(
             f"gate {self.gate!r}: batch {batch} of query {query} began under another shape "
@@ -138,6 +138,6 @@ class TaskPlan:
         try:
             from headgate.store.settings_file import SettingsFile
 
-            return SettingsFile(Path(self.control), self.gate).effective().min_keep
+            return SettingsFile(place_from(self.control), self.gate).effective().min_keep
         except Exception:
             return self.min_keep

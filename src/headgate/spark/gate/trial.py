@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 
 from pyspark.sql import DataFrame
 
 from headgate.errors import WorkerError
 from headgate.spark.worker_errors import said_by_spark
-from headgate.store.folder import write_json
+from headgate.store.folder import unclaim, write_json
+from headgate.store.places.place import Place
 
 __all__ = ["try_workers"]
 
 
-def try_workers(gate: str, control: Path, reader: Callable[[str], DataFrame]) -> None:
+def try_workers(gate: str, control: Place, reader: Callable[[str], DataFrame]) -> None:
     """Read the plan once, outside any batch: can a worker import Headgate, and is its folder the same?
 
     The driver writes a mark, and the worker must find it: a folder of the same name on another machine
@@ -36,4 +36,4 @@ def try_workers(gate: str, control: Path, reader: Callable[[str], DataFrame]) ->
             f"executor, and be the driver's. Spark said: {said}"
         ) from error
     finally:
-        (control / mark).unlink(missing_ok=True)
+        unclaim(control / mark)

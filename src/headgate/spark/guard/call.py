@@ -6,7 +6,6 @@ import os
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from headgate.durations import Duration
@@ -17,6 +16,7 @@ from headgate.guards.published.settings import LasSettings
 from headgate.guards.targets import LatencyTarget
 from headgate.settings import RETENTION_S, retention_s
 from headgate.spark.session import session_of  # first: it says which extra is missing
+from headgate.store.places.place import Place, place_from
 
 # isort: split
 from pyspark.sql import DataFrame, SparkSession
@@ -194,7 +194,7 @@ class _Guard:
     policy: InlinePolicy
     results: StructType
     keys: tuple[str, ...]
-    control: Path | None
+    control: Place | None
     retention_s: float = RETENTION_S
 
     def output(self, on_error: str) -> StructType:
@@ -211,7 +211,7 @@ class _Guard:
         fields = [StructField(f.name, f.dataType, True) for f in self.results.fields]
         return StructType([*fields, *(StructField(n, kind, True) for n, kind in own)])
 
-    def letters(self, on_error: str, folder: str | os.PathLike[str] | None) -> Path | None:
+    def letters(self, on_error: str, folder: str | os.PathLike[str] | None) -> Place | None:
         """Where rows go that the function failed on."""
         if on_error != "dead-letter":
             if folder is not None:
@@ -226,14 +226,14 @@ class _Guard:
             )
         return self.control / "gates" / self.name / "dead-letters"
 
-    def trial(self, spark: SparkSession, task: GuardTask, letters: Path | None) -> None:
+    def trial(self, spark: SparkSession, task: GuardTask, letters: Place | None) -> None:
         """Can a Python worker import Headgate, unpickle the function, and write where it must?"""
         folders = [str(f) for f in (self.control, letters) if f is not None]
 
         def check(batches: Any) -> Any:
             yield from batches
             for folder in folders:
-                path = Path(folder) / f".trial-{uuid.uuid4().hex}"
+                path = place_from(folder) / f".trial-{uuid.uuid4().hex}"
                 claim_json(path, task.terms.name)
                 unclaim(path)
 

@@ -25,8 +25,8 @@ from __future__ import annotations
 import base64
 import contextlib
 import logging
+import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from headgate.core.plan import KEEP_ALL
@@ -36,9 +36,10 @@ from headgate.guards.inline_policy import InlinePolicy
 from headgate.sketches.aged_sketch import AgedSketch
 from headgate.sketches.cost_sketch import CostSketch
 from headgate.sketches.cost_table import CostTable
-from headgate.store.folder import read_json, write_json
+from headgate.store.folder import is_used, names_in, read_json, unclaim, write_json
 from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 from headgate.store.lease import Holder
+from headgate.store.places.place import Place
 from headgate.store.plans import PinnedPlan, PlanStore
 
 __all__ = ["GuardMemory"]
@@ -46,6 +47,7 @@ __all__ = ["GuardMemory"]
 log = logging.getLogger("headgate")
 
 _VERSION = 1
+_LESSON = re.compile(r"([0-9]+)-[0-9]+\.json")
 #: Lessons of one query that lie unmerged at most, if the driver's loop is gone: a bound, no tuning.
 _MOST_LESSONS = 64
 
@@ -54,7 +56,7 @@ class GuardMemory:
     """The memory of one guard."""
 
     def __init__(
-        self, control: Path, guard: str, policy: InlinePolicy, number: int = 0, owner: str = ""
+        self, control: Place, guard: str, policy: InlinePolicy, number: int = 0, owner: str = ""
     ) -> None:
         #: `number` is that of the `guard` call in its driver process, which is `owner`; 0: of no one.
         self._control, self._guard, self._number, self._owner = control, guard, number, owner
@@ -98,7 +100,7 @@ class GuardMemory:
             write_json(path, {"v": _VERSION, "lessons": rows}, lasting=False)
         mine = [p for _, p in self._lessons(query) if p.stem.endswith(f"-{partition}")]
         for old in mine[:-_MOST_LESSONS]:
-            old.unlink(missing_ok=True)
+            unclaim(old)
 
     def queue(self, query: str, partition: int) -> dict[str, Any] | None:
         """The state that a queue's last task left; None if there is none for this policy."""
@@ -130,7 +132,7 @@ class GuardMemory:
             merged[query] = max(merged.get(query, -1), lessons[-1][0])
             self._write(target, costs, merged, query, call)
             for _, path in lessons:
-                path.unlink(missing_ok=True)
+                unclaim(path)
         return len(lessons)
 
     def merge_what_is_left(self) -> int:
@@ -146,28 +148,27 @@ class GuardMemory:
     def _knows(self, query: str) -> bool:
         """Whether anything of the query is there: one that ended long ago is forgotten here, too."""
         folders = (self._folder / "queries" / query, self._folder / "lessons" / query)
-        return any(folder.is_dir() for folder in folders)
+        return any(is_used(folder) for folder in folders)
 
-    def _queue_path(self, query: str, partition: int) -> Path:
+    def _queue_path(self, query: str, partition: int) -> Place:
         return self._folder / "queries" / query / "queues" / f"{partition}.json"
 
     def _queries(self) -> list[str]:
-        folder = self._folder / "lessons"
-        return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+        return names_in(self._folder / "lessons")
 
-    def _lessons(self, query: str) -> list[tuple[int, Path]]:
+    def _lessons(self, query: str) -> list[tuple[int, Place]]:
         folder = self._folder / "lessons" / query
-        paths = sorted(folder.glob("[0-9]*-[0-9]*.json")) if folder.is_dir() else []
-        return [(int(p.stem.split("-")[0]), p) for p in paths]
+        names = (_LESSON.fullmatch(name) for name in names_in(folder))
+        return [(int(found[1]), folder / found[0]) for found in names if found is not None]
 
     @staticmethod
-    def _read(path: Path) -> dict[str, Any] | None:
+    def _read(path: Place) -> dict[str, Any] | None:
         with contextlib.suppress(OSError, ValueError):
             value = read_json(path)
             return value if isinstance(value, dict) else None
         return None
 
-    def _learn(self, costs: CostTable | AgedSketch, path: Path) -> None:
+    def _learn(self, costs: CostTable | AgedSketch, path: Place) -> None:
         value = self._read(path)
         if value is None or value.get("v") != _VERSION:
             return
@@ -175,14 +176,14 @@ class GuardMemory:
             for key, runs, mean in value["lessons"]:
                 costs.learn(int(key), float(mean), int(runs))
 
-    def _costs_path(self, query: str, call: int) -> Path:
+    def _costs_path(self, query: str, call: int) -> Place:
         """The costs of the guard of this call in a query: those of the name, or its own.
 
         Its own only where another call of the same driver has those of the name, in a query that runs.
         Numbers say nothing of another process: guards of one name in two drivers learn together.
         """
         shared, own = self._folder / "costs.json", self._folder / "queries" / query / "costs.json"
-        if own.exists():
+        if self._read(own) is not None:
             return own
         value = self._read(shared) or {}
         theirs = value.get("call", 0)
@@ -197,7 +198,7 @@ class GuardMemory:
         holder = PlanStore(self._control, self._guard, query).lease.holder()
         return holder is not None and holder.owner == self._owner and not holder.released
 
-    def _merged(self, path: Path) -> tuple[CostTable | AgedSketch, dict[str, int]]:
+    def _merged(self, path: Place) -> tuple[CostTable | AgedSketch, dict[str, int]]:
         costs = self._policy.costs()
         value = self._read(path) or {}
         if value.get("v") != _VERSION:
@@ -216,7 +217,7 @@ class GuardMemory:
         return costs, through
 
     def _write(
-        self, path: Path, costs: CostTable | AgedSketch, through: dict[str, int], query: str, call: int
+        self, path: Place, costs: CostTable | AgedSketch, through: dict[str, int], query: str, call: int
     ) -> None:
         value = {
             "v": _VERSION,

@@ -13,7 +13,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +23,8 @@ from headgate.spark.guard.calling import Caller, Given
 from headgate.spark.guard.learned import Learned
 from headgate.spark.guard.output import MISFIT, Out, arrays_of, misfit_in, record_batch
 from headgate.spark.guard.terms import GuardTerms, TaskId
-from headgate.store.folder import write_text
+from headgate.store.folder import unclaim, write_text
+from headgate.store.places.place import place_from
 
 __all__ = ["GuardTask"]
 
@@ -156,11 +156,11 @@ class _Work:
         if self._terms.dead_letters is not None:
             task = self._id
             name = f"{self._terms.name}-{task.query}-{task.batch:012d}-{task.partition}.jsonl"
-            path = Path(self._terms.dead_letters) / name
+            path = place_from(self._terms.dead_letters) / name
             if self._caller.letters:
                 write_text(path, "\n".join(self._caller.letters) + "\n")
             else:
-                path.unlink(missing_ok=True)  # an earlier attempt's
+                unclaim(path)  # an earlier attempt's
         self._learned.leave()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from headgate.guards.inline_policy import InlinePolicy
 from headgate.spark.guard.memory import GuardMemory
 from headgate.spark.guard.output import results_in
 from headgate.store.lease import Holder
+from headgate.store.places.place import place_from
 
 __all__ = ["GuardTerms", "TaskId"]
 
@@ -94,4 +94,4 @@ class GuardTerms:
         if self.control is None:
             return None
         owner = "" if self.driver is None else self.driver.owner
-        return GuardMemory(Path(self.control), self.name, self.policy, self.number, owner)
+        return GuardMemory(place_from(self.control), self.name, self.policy, self.number, owner)

@@ -16,6 +16,7 @@ from headgate.joins.conditions import Condition, Equal
 from headgate.joins.rows import compiled
 from headgate.settings import RETENTION_S
 from headgate.spark.session import session_of  # first: it says which extra is missing
+from headgate.store.places.place import Place
 
 # isort: split
 from pyspark.sql import DataFrame, SparkSession
@@ -268,7 +269,7 @@ def _require_rocksdb(spark: SparkSession) -> None:
         )
 
 
-def _folder(control: str | os.PathLike[str] | None) -> Path:
+def _folder(control: str | os.PathLike[str] | None) -> Place:
     if control is not None:
         return open_control_folder(control)
     folder = Path(tempfile.mkdtemp(prefix="headgate-"))
@@ -276,7 +277,7 @@ def _folder(control: str | os.PathLike[str] | None) -> Path:
     return folder
 
 
-def _trial(spark: SparkSession, name: str, folder: Path, on: Condition) -> None:
+def _trial(spark: SparkSession, name: str, folder: Place, on: Condition) -> None:
     """Can a Python worker compile the kernels, unpickle the condition, and write to the folder?"""
 
     def check(batches: Any) -> Any:

@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from headgate.run.faults import TOO_MANY_FAULTS
@@ -26,6 +25,8 @@ from headgate.run.run import Run
 from headgate.run.spec import Spec
 from headgate.spark.loop.fault_log import FaultLog
 from headgate.spark.loop.heartbeats import Heartbeats
+from headgate.store.folder import is_used
+from headgate.store.places.place import Place
 from headgate.store.plans import PlanStore
 from headgate.store.query_facts import forget_query, tell_checkpoint
 
@@ -52,7 +53,7 @@ class _Step:
 class FolderWorker:
     """Whoever has a gate, a guard, a join or a result in this folder is served here."""
 
-    def __init__(self, control: Path, heartbeats: Heartbeats) -> None:
+    def __init__(self, control: Place, heartbeats: Heartbeats) -> None:
         self.control, self._heartbeats = control, heartbeats
         #: The thread alone opens, changes and closes them; others look under the lock.
         self._runs: dict[Key, Run[Any, Any]] = {}
@@ -85,7 +86,7 @@ class FolderWorker:
         """Take up a query that ran behind this one before, where it stood; pass over any other."""
 
         def act() -> None:
-            if PlanStore(self.control, spec.name, query).folder.is_dir():
+            if is_used(PlanStore(self.control, spec.name, query).folder):
                 self._open(spec, query)
 
         self._post(lambda: self.faults.do(f"opening {spec.name!r}", act))

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping
-from pathlib import Path
 
 from headgate.run.report import Report
 from headgate.run.spec import Spec
 from headgate.spark.loop.folder_worker import FolderWorker, Key
 from headgate.spark.loop.heartbeats import Heartbeats
 from headgate.spark.loop.specs import Specs
+from headgate.store.places.place import Place
 
 __all__ = ["Folders"]
 
@@ -25,16 +25,16 @@ log = logging.getLogger("headgate")
 class Folders:
     """The folders of one loop's gates."""
 
-    def __init__(self, specs: Specs, going_round: Callable[[Path], bool]) -> None:
+    def __init__(self, specs: Specs, going_round: Callable[[Place], bool]) -> None:
         self._specs = specs
         self.heartbeats = Heartbeats(going_round)
-        self._workers: dict[Path, FolderWorker] = {}
+        self._workers: dict[Place, FolderWorker] = {}
         #: The folder that a gate's reports in a query go to, once there was one.
-        self._home: dict[Key, Path] = {}
+        self._home: dict[Key, Place] = {}
         #: Gates whose spec was forgotten, and of which that was said.
         self._unknown: set[Key] = set()
 
-    def worker(self, control: Path) -> FolderWorker:
+    def worker(self, control: Place) -> FolderWorker:
         """The worker of a control folder, made when the first spec of it is added."""
         if control not in self._workers:
             self._workers[control] = FolderWorker(control, self.heartbeats)
@@ -67,7 +67,7 @@ class Folders:
         """The queries that have reported something."""
         return {query for _, query in self._home}
 
-    def stuck_s(self, control: Path) -> float:
+    def stuck_s(self, control: Place) -> float:
         """For how long the folder's worker has been at what it does now."""
         worker = self._workers.get(control)
         return 0.0 if worker is None else worker.stuck_s()
@@ -94,7 +94,7 @@ class Folders:
             for worker in self.all():
                 worker.tell_checkpoint(query, checkpoint)
         for name in self._specs:
-            likeliest: dict[Path, Spec] = {}
+            likeliest: dict[Place, Spec] = {}
             for spec in self._specs.named(name):  # in each folder the latest; a report will tell
                 likeliest.setdefault(spec.control, spec)
             for control, spec in likeliest.items():
@@ -129,7 +129,7 @@ class Folders:
         key = (name, query)
         return key in self._home or any(key in worker.running() for worker in self.all())
 
-    def _settle(self, key: Key, control: Path) -> None:
+    def _settle(self, key: Key, control: Place) -> None:
         """The query is behind the gate of this folder, and not behind a namesake in another one."""
         if self._home.get(key) != control:
             self._home[key] = control

@@ -11,9 +11,9 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from headgate.store.lease import BEAT_S, Lease, this_process
+from headgate.store.places.place import ObjectPath, Place
 
 __all__ = ["Heart", "Key"]
 
@@ -24,6 +24,8 @@ Key = tuple[str, str]
 
 #: A lease that was there and has not been for so many turns, ten minutes, is not looked for any more.
 _PATIENCE = 300
+#: A lease that never was there is looked for in an object store every so many turns.
+_SELDOM = 4
 
 
 @dataclass
@@ -39,6 +41,8 @@ class _Pair:
     lost: bool = False
     #: Turns since the lease was there; None if it never was.
     missed: int | None = None
+    #: Turns in which it was not looked for, since it never was there and a look is a request.
+    passed: int = 0
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Heart:
         self._lock = threading.Lock()  # never held while a file is read or written
         self._woken = threading.Event()
 
-    def steer(self, key: Key, folder: Path, sure: bool = True) -> None:
+    def steer(self, key: Key, folder: Place, sure: bool = True) -> None:
         """Beat for this gate in this query from now on; `folder` is where its plans are."""
         with self._lock:
             pair = self._pairs.setdefault(key, _Pair(Lease(folder), sure))
@@ -131,6 +135,12 @@ class Heart:
             log.debug("a lease could not be given back: %s", error)
 
     def _beat(self, key: Key, pair: _Pair) -> None:
+        if pair.missed is None and isinstance(pair.lease.place, ObjectPath):
+            # Every gate may be in every query: most of them never are. Still well within the silence
+            # after which a driver is taken for gone.
+            pair.passed += 1
+            if pair.passed % _SELDOM != 1:
+                return
         try:
             holder = pair.lease.holder()
             if holder is None:  # no batch of the query has come to the gate yet, or the folder is gone
@@ -141,7 +151,7 @@ class Heart:
                 if not pair.sure:
                     return
             pair.missed = 0
-            if pair.lease.beat(this_process()):
+            if pair.lease.beat(this_process(), holder):
                 pair.lost = False  # perhaps the other one has ended, and our workers took it up again
             elif not pair.lost:
                 pair.lost = True

@@ -12,9 +12,9 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from headgate.spark.loop.heart import Heart
+from headgate.store.places.place import Place
 from headgate.store.plans import PlanStore
 
 __all__ = ["Heartbeats"]
@@ -26,12 +26,12 @@ _WAIT_S = 5.0
 class Heartbeats:
     """The leases of one loop."""
 
-    def __init__(self, going_round: Callable[[Path], bool]) -> None:
+    def __init__(self, going_round: Callable[[Place], bool]) -> None:
         self._going_round = going_round
-        self._hearts: dict[Path, Heart] = {}
+        self._hearts: dict[Place, Heart] = {}
         self._lock = threading.Lock()
 
-    def steer(self, control: Path, gate: str, query: str, sure: bool = True) -> None:
+    def steer(self, control: Place, gate: str, query: str, sure: bool = True) -> None:
         """Beat for this gate in this query from now on, if it is there: its workers begin the lease.
 
         `sure` is False where the query may be behind one of the name in another folder: then a lease is
@@ -43,7 +43,7 @@ class Heartbeats:
             folder = PlanStore(control, gate, query).folder
             self._hearts[control].steer((gate, query), folder, sure)
 
-    def steers(self, control: Path, query: str | None) -> bool:
+    def steers(self, control: Place, query: str | None) -> bool:
         """Whether there is something to beat for in this query (None: in any), in this folder."""
         with self._lock:
             heart = self._hearts.get(control)
@@ -59,7 +59,7 @@ class Heartbeats:
         return any(heart.lost((gate, query)) for heart in self._all())
 
     def end(
-        self, query: str | None, run: str | None = None, control: Path | None = None,
+        self, query: str | None, run: str | None = None, control: Place | None = None,
         failed: bool = False,
     ) -> None:  # fmt: skip
         """The query is over: whoever runs it next need not wait. Of another run the lease is kept.
@@ -77,6 +77,6 @@ class Heartbeats:
         """The process is about to end."""
         self.end(None)
 
-    def _all(self, control: Path | None = None) -> list[Heart]:
+    def _all(self, control: Place | None = None) -> list[Heart]:
         with self._lock:
             return [heart for of, heart in self._hearts.items() if control in (None, of)]

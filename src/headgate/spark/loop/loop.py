@@ -25,7 +25,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from pyspark.sql import SparkSession
@@ -44,6 +43,7 @@ from headgate.spark.loop.progress import Listener, last_batch, recent_reports
 from headgate.spark.loop.specs import Specs
 from headgate.spark.session import is_connect
 from headgate.spark.worker_errors import said_by_worker
+from headgate.store.places.place import Place
 
 __all__ = ["ControlLoop"]
 
@@ -139,7 +139,7 @@ class ControlLoop:
                         "give this one another name, or stop that query first"
                     )
 
-    def _going_round(self, control: Path | None = None) -> bool:
+    def _going_round(self, control: Place | None = None) -> bool:
         """Whether the loop's thread is well, and Spark answers it, and the folder is not stuck.
 
         A heartbeat without that would keep old plans alive, and vouch for a Spark that is gone.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -21,6 +20,7 @@ from headgate.spark.loop.kinds import kind_of_report
 from headgate.spark.loop.numbered_metrics import metric_named, metrics_of
 from headgate.spark.sic.column import row_sic
 from headgate.store.gate_call import GateCall
+from headgate.store.places.place import Place
 
 __all__ = ["ResultReport", "ResultSpec", "metered", "result_reports_in"]
 
@@ -68,7 +68,7 @@ class ResultSpec(Spec):
     measures_work: bool = field(default=True, kw_only=True)
 
     @classmethod
-    def named(cls, of: str, control: Path, site: SharedSite) -> ResultSpec:
+    def named(cls, of: str, control: Place, site: SharedSite) -> ResultSpec:
         """The meter of a query's results; one in a session."""
         return cls(f"{of}{_SUFFIX}", control, of, site)
 

@@ -11,8 +11,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar
 
 from headgate.durations import Duration, seconds
 from headgate.errors import BadArgument, WrongKindOfFrame
@@ -44,7 +43,8 @@ from headgate.spark.sic.column import require_sic
 from headgate.spark.sites.arguments import check_token, number, strings, whole
 from headgate.spark.sites.results import ResultSpec, metered
 from headgate.store.folder import check_gate_name, open_control_folder
-from headgate.store.single_process_lock import single_process_lock
+from headgate.store.places.place import Place
+from headgate.store.places.process_claim import ProcessClaim, claim_for_process
 
 __all__ = ["Site"]
 
@@ -136,12 +136,18 @@ class Site:
             claim.close()
             raise
         self._claimed = claim
-        self._ticker = Ticker(self._shared, self._folder, exchanges, at_work=partial(_at_work, spark))
+        self._ticker = Ticker(
+            self._shared,
+            self._folder,
+            exchanges,
+            at_work=partial(_at_work, spark),
+            still_ours=claim.beat,
+        )
         self._open[(str(self._control), name)] = self
         self._ticker.start()
         atexit.register(self._at_exit, weakref.ref(self))
 
-    def _claim(self) -> IO[str]:
+    def _claim(self) -> ProcessClaim:
         """Take the site's name for this process alone: two processes would write one status file."""
         other = self._open.get((str(self._control), self.name))
         if other is not None and not other.stopped:
@@ -149,7 +155,7 @@ class Site:
                 f"site {self.name!r} is open in this process with this control folder: use that one, "
                 "call its stop() first, or give this site another name"
             )
-        return single_process_lock(
+        return claim_for_process(
             self._folder / "running.lock",
             f"site {self.name!r} is running in another process with control={str(self._control)!r}: "
             "stop that one, or give this site another name",
@@ -359,7 +365,7 @@ class Site:
         return {query: view.sic for query, view in views.items() if not math.isnan(view.sic)}
 
     @property
-    def folder(self) -> Path:
+    def folder(self) -> Place:
         """Where the site keeps its status and the SIC of its queries over time."""
         return self._folder
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from headgate.core.witness import likely_share
 from headgate.store.ledger.records import Ledger, Record, gates_in, queries_of
+from headgate.store.places.place import Place
 from headgate.store.plans import PlanStore
 
 __all__ = ["UNDER_WAY", "Audit", "audit"]
@@ -98,7 +98,7 @@ class Audit:
 
 
 def audit(
-    control: Path,
+    control: Place,
     gate: str | None = None,
     query: str | None = None,
     *,
@@ -117,7 +117,7 @@ def audit(
     ]
 
 
-def _audit_one(control: Path, gate: str, query: str, first: int | None, last: int | None) -> Audit:
+def _audit_one(control: Place, gate: str, query: str, first: int | None, last: int | None) -> Audit:
     found = Audit(gate, query)
     store, ledger = PlanStore(control, gate, query), Ledger(control, gate, query)
     inside = range(first or 0, (1 << 62) if last is None else last + 1)

@@ -8,15 +8,14 @@ asks, so that it may be lost or late and is never wrong.
 from __future__ import annotations
 
 import logging
-import os
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-from headgate.store.durable import sync_folder
 from headgate.store.folder import read_json, write_json
-from headgate.store.ledger.segments import SEGMENT, Listing, Part, Segments
+from headgate.store.ledger.files import LedgerFiles
+from headgate.store.ledger.parts import SEGMENT, Listing, Part
 from headgate.store.ledger.totals import Totals
+from headgate.store.places.place import Place
 
 __all__ = ["Carried", "LedgerTotals", "close_one", "expirable", "expire_one", "totals_of"]
 
@@ -52,7 +51,7 @@ class Carried:
     expiring: tuple[str, ...] = ()
 
     @classmethod
-    def load(cls, folder: Path) -> Carried:
+    def load(cls, folder: Place) -> Carried:
         """What was written last; nothing where it is not there or damaged: then parts are counted."""
         try:
             value = read_json(folder / "totals.json")
@@ -69,7 +68,7 @@ class Carried:
             log.warning("%s cannot be read (%s): what expired is not counted", folder, error)
             return cls()
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: Place) -> None:
         """Write the sums to the ledger's folder, in one step."""
         value: dict[str, Any] = {
             "v": _VERSION,
@@ -81,7 +80,7 @@ class Carried:
         }
         write_json(folder / "totals.json", value)
 
-    def caught_up(self, segments: Segments, listing: Listing) -> Carried:
+    def caught_up(self, segments: LedgerFiles, listing: Listing) -> Carried:
         """With the parts that were closed since."""
         found = self
         later = [p for p in listing.closed if p.number > self.through]
@@ -95,9 +94,9 @@ class Carried:
         return found
 
 
-def totals_of(segments: Segments) -> LedgerTotals:
+def totals_of(segments: LedgerFiles) -> LedgerTotals:
     """Sums over all that was ever recorded; reads what is open, and nothing that is closed."""
-    carried = Carried.load(segments.folder)
+    carried = Carried.load(segments.at)
     listing = segments.listing()
     found = carried.caught_up(segments, listing)
     total = found.closed
@@ -111,37 +110,26 @@ def totals_of(segments: Segments) -> LedgerTotals:
     return LedgerTotals(total, found.expired, found.begins)
 
 
-def close_one(segments: Segments, now: float) -> bool:
+def close_one(segments: LedgerFiles, now: float) -> bool:
     """Compress one segment that no batch is added to any more; whether there was one.
 
     The latest segment stays open. One that was closed before and got late lines (a recount, a
     checkpoint rolled back) waits until it has had none for a while.
     """
     listing = segments.listing()
-    carried = Carried.load(segments.folder)
-    left = [p for p in listing.closing]  # noqa: C416  (a crash left them)
-    if not left:
+    carried = Carried.load(segments.at)
+    if not segments.finish_closing(listing, now):
         newest = max(listing.numbers, default=0)
-        ready = [s for s in sorted(listing.plain) if s < newest and _ready(segments, listing, s, now)]
-        if not ready:
-            return False
+        over = (s for s in sorted(listing.plain) if s < newest or segments.closes_open_ones)
         number = 1 + max([carried.through, *(p.number for p in listing.closed)])
-        left = [segments.set_aside(ready[0], number)]
-    segments.compress(min(left, key=lambda p: p.number), now)
-    carried.caught_up(segments, segments.listing()).save(segments.folder)
+        ready = (s for s in over if segments.ready(s, listing, _QUIET_S, now))
+        if not any(segments.close(s, number, _QUIET_S, now) for s in ready):
+            return False
+    carried.caught_up(segments, segments.listing()).save(segments.at)
     return True
 
 
-def _ready(segments: Segments, listing: Listing, segment: int, now: float) -> bool:
-    if not any(p.segment == segment for p in listing.closed):
-        return True
-    try:
-        return now - os.stat(segments.plain(segment)).st_mtime >= _QUIET_S
-    except FileNotFoundError:
-        return False
-
-
-def expirable(segments: Segments, older_than: float, most: int | None = None) -> list[int]:
+def expirable(segments: LedgerFiles, older_than: float, most: int | None = None) -> list[int]:
     """Closed segments whose batches all began before this time, oldest first; never the latest."""
     listing = segments.listing()
     busy = {*listing.plain, *(p.segment for p in listing.closing)}
@@ -162,13 +150,13 @@ def expirable(segments: Segments, older_than: float, most: int | None = None) ->
     return found
 
 
-def expire_one(segments: Segments, older_than: float) -> bool:
+def expire_one(segments: LedgerFiles, older_than: float) -> bool:
     """Forget the records of one segment, and keep their sums; whether there was one."""
-    carried = Carried.load(segments.folder)
+    carried = Carried.load(segments.at)
     if carried.expiring:  # a crash came before they were removed, or clear the list
-        _remove(segments, carried.expiring)
+        segments.remove(carried.expiring)
         carried = replace(carried, expiring=())
-        carried.save(segments.folder)
+        carried.save(segments.at)
     ready = expirable(segments, older_than, most=1)
     if not ready:
         return False
@@ -181,12 +169,6 @@ def expire_one(segments: Segments, older_than: float) -> bool:
     names = tuple(p.closed for p in parts)
     begins = max(carried.begins, (ready[0] + 1) * SEGMENT)
     # Counted and to be removed, in one step: a crash after it neither counts nor keeps them twice.
-    replace(carried, expired=gone, begins=begins, expiring=names).save(segments.folder)
-    _remove(segments, names)
+    replace(carried, expired=gone, begins=begins, expiring=names).save(segments.at)
+    segments.remove(names)
     return True
-
-
-def _remove(segments: Segments, names: tuple[str, ...]) -> None:
-    for name in names:
-        (segments.folder / name).unlink(missing_ok=True)
-    sync_folder(segments.folder)

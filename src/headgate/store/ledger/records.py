@@ -18,10 +18,21 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from headgate.store.ledger.carried import Carried, LedgerTotals, close_one, expire_one, totals_of
+from headgate.store.folder import folders_in
+from headgate.store.ledger.carried import (
+    Carried,
+    LedgerTotals,
+    close_one,
+    expirable,
+    expire_one,
+    totals_of,
+)
+from headgate.store.ledger.files import LedgerFiles
+from headgate.store.ledger.parts import SEGMENT
 from headgate.store.ledger.record import Evidence, Findings, Record, Size
-from headgate.store.ledger.segments import SEGMENT, Segments
+from headgate.store.ledger.segments import Segments
 from headgate.store.ledger.totals import Totals
+from headgate.store.places.place import Place
 
 __all__ = ["Evidence", "Findings", "Ledger", "Record", "Size", "gates_in", "queries_of"]
 
@@ -29,31 +40,31 @@ __all__ = ["Evidence", "Findings", "Ledger", "Record", "Size", "gates_in", "quer
 _BATCH = re.compile(rb'^\{"v":\d+,"gate":"[^"\\]*","query":"[^"\\]*","batch":(\d+),')
 
 
-def gates_in(control: Path) -> list[str]:
+def gates_in(control: Place) -> list[str]:
     """Names of the gates that have used this control folder."""
-    folder = control / "gates"
-    return _folders_in(folder)
+    return folders_in(control / "gates")
 
 
-def queries_of(control: Path, gate: str) -> list[str]:
+def queries_of(control: Place, gate: str) -> list[str]:
     """Ids of the queries that have run behind this gate."""
-    folder = control / "gates" / gate / "queries"
-    return _folders_in(folder)
+    return folders_in(control / "gates" / gate / "queries")
 
 
-def _folders_in(folder: Path) -> list[str]:
-    """Names of folders, without those that are on their way out."""
-    if not folder.is_dir():
-        return []
-    return sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+def _files_in(folder: Place) -> LedgerFiles:
+    """A ledger's files, or its objects."""
+    if isinstance(folder, Path):
+        return Segments(folder)
+    from headgate.store.ledger.chunks import Chunks  # late: most ledgers are files
+
+    return Chunks(folder)
 
 
 class Ledger:
     """The records of one gate in one query."""
 
-    def __init__(self, control: Path, gate: str, query: str) -> None:
+    def __init__(self, control: Place, gate: str, query: str) -> None:
         self.gate, self.query = gate, query
-        self._segments = Segments(control / "gates" / gate / "queries" / query / "ledger")
+        self._segments = _files_in(control / "gates" / gate / "queries" / query / "ledger")
 
     def append(self, record: Record) -> None:
         """Add a record; it is on disk when this returns."""
@@ -116,7 +127,7 @@ class Ledger:
         last = self.last()
         if last is not None:
             return last.batch
-        ended = Carried.load(self._segments.folder).expired.last_batch
+        ended = Carried.load(self._segments.at).expired.last_batch
         return -1 if ended is None else ended
 
     def settled(self, batches: set[int]) -> set[int]:
@@ -136,7 +147,7 @@ class Ledger:
 
     def begins(self) -> int:
         """Records of batches before this one have expired; 0 if none have."""
-        return Carried.load(self._segments.folder).begins
+        return Carried.load(self._segments.at).begins
 
     def span(self, since: float | None, until: float | None) -> tuple[int, int]:
         """The batches that began in this time, first and last; finds them by halving.
@@ -191,6 +202,13 @@ class Ledger:
     def expire_one(self, older_than: float) -> bool:
         """Forget the records of the oldest segment if all its batches began before; whether so."""
         return expire_one(self._segments, older_than)
+
+    def due(self, older_than: float) -> tuple[int, int]:
+        """How many segments are to be compressed, and how many are to expire."""
+        listing = self._segments.listing()
+        latest = max(listing.numbers, default=0)
+        over = [s for s in listing.plain if s < latest]
+        return len(over) + len(listing.closing), len(expirable(self._segments, older_than))
 
     def expire(self, older_than: float) -> int:
         """Forget all records of segments that are older; how many segments."""

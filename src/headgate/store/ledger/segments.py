@@ -19,110 +19,37 @@ from __future__ import annotations
 import errno
 import gzip
 import json
-import logging
 import os
 import re
 import uuid
-import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from headgate.store.durable import make_folder, open_private, remove, sync_folder
+from headgate.store.ledger.files import TRIES, LedgerFiles
+from headgate.store.ledger.parts import (
+    DAMAGE,
+    SEGMENT,
+    Listing,
+    Part,
+    Summary,
+    packed,
+    parsed,
+    rescued_lines,
+)
 from headgate.store.ledger.totals import Totals
 
-__all__ = ["SEGMENT", "Part", "Segments", "Summary"]
+__all__ = ["SEGMENT", "Listing", "Part", "Segments", "Summary"]
 
-log = logging.getLogger("headgate")
-
-#: Batches in one segment.
-SEGMENT = 5000
 _NAME = re.compile(r"(\d{8,})(?:\.(\d{8,})-([0-9a-f]+)\.(closing|jsonl\.gz)|\.jsonl)")
-#: How often a listing is taken again while names move.
-_TRIES = 50
-_DAMAGE = (OSError, EOFError, zlib.error)
 
 
-@dataclass(frozen=True, order=True)
-class Part:
-    """A part of a segment that no line is added to any more."""
-
-    segment: int
-    number: int
-    mark: str
-
-    @property
-    def closing(self) -> str:
-        """Its name while it is being compressed."""
-        return f"{self.segment:08d}.{self.number:08d}-{self.mark}.closing"
-
-    @property
-    def closed(self) -> str:
-        """Its name after that."""
-        return f"{self.segment:08d}.{self.number:08d}-{self.mark}.jsonl.gz"
-
-
-@dataclass(frozen=True)
-class Summary:
-    """The first line of a closed part."""
-
-    #: Of its own records.
-    own: Totals
-    #: What it adds to the parts of its segment that were closed before: a batch counts once.
-    adds: Totals
-    closed_at: float
-
-    @property
-    def last_at(self) -> float:
-        """When the last of its batches began, as far as the records say."""
-        return self.own.last_at if self.own.last_at is not None else self.closed_at
-
-    def to_json(self) -> dict[str, Any]:
-        """As the first line of a compressed segment has it."""
-        own, adds = self.own.to_json(), self.adds.to_json()
-        return {"summary": 1, "closed_at": self.closed_at, "own": own, "adds": adds}
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Summary:
-        """The summary that `to_json` wrote."""
-        own, adds = Totals.from_json(value["own"]), Totals.from_json(value["adds"])
-        return cls(own, adds, float(value["closed_at"]))
-
-
-@dataclass(frozen=True)
-class Listing:
-    """The names in a ledger's folder."""
-
-    plain: frozenset[int]
-    closing: tuple[Part, ...]
-    closed: tuple[Part, ...]
-
-    @cached_property
-    def numbers(self) -> list[int]:
-        """Segments that have lines, in order."""
-        return sorted({*self.plain, *(p.segment for p in (*self.closing, *self.closed))})
-
-    def parts(self, segment: int) -> list[Part]:
-        """A segment's parts in the order in which their lines were written."""
-        return self._of_segment.get(segment, [])
-
-    @cached_property
-    def _of_segment(self) -> dict[int, list[Part]]:
-        found: dict[int, list[Part]] = {}
-        for part in sorted({*self.closing, *self.closed}):
-            found.setdefault(part.segment, []).append(part)
-        return found
-
-
-class Segments:
+class Segments(LedgerFiles):
     """The files in one ledger's folder."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
         self.folder = folder
-        #: Files that could not be read to their end, with the reason; for an audit.
-        self.damaged: dict[str, str] = {}
         self._listed: tuple[list[str], Listing] | None = None
 
     def plain(self, segment: int) -> Path:
@@ -132,7 +59,7 @@ class Segments:
     def listing(self) -> Listing:
         """The names, taken until two readings agree: one alone may miss a name that is renamed."""
         before = None if self._listed is None else self._listed[0]
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             try:
                 names = sorted(os.listdir(self.folder))
             except (FileNotFoundError, NotADirectoryError):
@@ -165,81 +92,35 @@ class Segments:
                 if _is_still(path, handle):
                     return
 
-    def lines(self, segment: int, listing: Listing | None = None) -> list[bytes]:
-        """The segment's lines in the order written, each once.
-
-        All lines that were there when the listing was taken are found, even while the segment is
-        being closed: the open file is opened first, then what was set aside, then what is compressed.
-        """
-        listing = listing or self.listing()
-        for _ in range(_TRIES):
-            found = self._opened(segment, listing)
-            if found is not None:
-                return found
-            listing = self.listing()
-        raise OSError(f"segment {segment} of the ledger {str(self.folder)!r} changes all the time")
-
-    def _opened(self, segment: int, listing: Listing) -> list[bytes] | None:
-        """The lines, or None if a name of the listing is not there any more."""
+    def open_lines(self, segment: int, listing: Listing) -> list[bytes] | None:
+        """The lines of the open file."""
         try:
-            fresh = self.plain(segment).read_bytes().splitlines()
+            return self.plain(segment).read_bytes().splitlines()
         except FileNotFoundError:
-            fresh = []
-            if segment in listing.plain:
-                return None
-        read = []
-        for part in listing.parts(segment):
-            lines = self._part(part)
-            if lines is None:
-                return None
-            read.append(lines)
-        read.append(fresh)
-        if sum(map(bool, read)) < 2:
-            return next((lines for lines in read if lines), [])
-        return list(dict.fromkeys(line for lines in read for line in lines))
+            return None if segment in listing.plain else []
 
-    def _part(self, part: Part) -> list[bytes] | None:
+    def part_lines(self, part: Part) -> list[bytes] | None:
+        """What was set aside first, then what is compressed: lines move that way."""
         try:
             return (self.folder / part.closing).read_bytes().splitlines()
         except FileNotFoundError:
             pass
-        lines: list[bytes] = []
         try:
             with gzip.open(self.folder / part.closed, "rb") as file:
                 file.readline()  # the summary
-                lines = file.read().splitlines()
+                return file.read().splitlines()
         except FileNotFoundError:
             return None
-        except _DAMAGE as error:
-            lines = self._rescued(part)
-            self._note_damage(part, error)
-        return lines
+        except DAMAGE as error:
+            self.note_damage(part.closed, error)
+            return self._rescued(part)
 
     def _rescued(self, part: Part) -> list[bytes]:
         """The lines in front of the damage."""
-        lines: list[bytes] = []
         try:
-            with gzip.open(self.folder / part.closed, "rb") as file:
-                file.readline()
-                for line in file:
-                    lines.append(line.rstrip(b"\n"))
-        except _DAMAGE:
-            pass
-        return lines
-
-    def _note_damage(self, part: Part, error: Exception) -> None:
-        if part.closed not in self.damaged:
-            self.damaged[part.closed] = f"{type(error).__name__}: {error}"
-            log.warning("%s cannot be read to its end (%s)", self.folder / part.closed, error)
-
-    def values(self, segment: int, listing: Listing | None = None) -> Iterator[dict[str, Any]]:
-        """The segment's records as JSON; lines torn by a kill are passed over."""
-        return _parsed(self.lines(segment, listing))
-
-    def values_of(self, parts: Iterable[Part]) -> Iterator[dict[str, Any]]:
-        """The records of some parts of a segment as JSON, in the order written."""
-        for part in sorted(parts):
-            yield from _parsed(self._part(part) or [])
+            return rescued_lines((self.folder / part.closed).read_bytes())
+        except OSError:
+            return []
 
     def summary(self, part: Part) -> Summary:
         """What a closed part has, without reading it all."""
@@ -248,12 +129,39 @@ class Segments:
                 return Summary.from_json(json.loads(file.readline()))
         except FileNotFoundError:
             raise
-        except (*_DAMAGE, ValueError, KeyError, TypeError) as error:
-            self._note_damage(part, error)
-            own = Totals.of(_parsed(self._rescued(part)))
+        except (*DAMAGE, ValueError, KeyError, TypeError) as error:
+            self.note_damage(part.closed, error)
+            own = Totals.of(parsed(self._rescued(part)))
             return Summary(own, own, os.stat(self.folder / part.closed).st_mtime)
 
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove closed parts."""
+        for name in names:
+            (self.folder / name).unlink(missing_ok=True)
+        sync_folder(self.folder)
+
     # Closing; by one at a time (`headgate.store.upkeep` sees to that).
+
+    def ready(self, segment: int, listing: Listing, quiet_s: float, now: float) -> bool:
+        """At once, if nothing of it was closed before."""
+        if not any(p.segment == segment for p in listing.closed):
+            return True
+        try:
+            return now - os.stat(self.plain(segment)).st_mtime >= quiet_s
+        except FileNotFoundError:
+            return False
+
+    def close(self, segment: int, number: int, quiet_s: float, now: float) -> bool:
+        """Set the open file aside, and compress it."""
+        self.compress(self.set_aside(segment, number), now)
+        return True
+
+    def finish_closing(self, listing: Listing, now: float) -> bool:
+        """Compress what a crash left set aside."""
+        if not listing.closing:
+            return False
+        self.compress(min(listing.closing, key=lambda p: p.number), now)
+        return True
 
     def set_aside(self, segment: int, number: int) -> Part:
         """Take no more lines into the segment's open file: the next one begins another."""
@@ -270,19 +178,12 @@ class Segments:
             text = source.read_bytes()
         except FileNotFoundError:
             return None
-        own = list(_parsed(text.splitlines()))
-        earlier = [p for p in listing.parts(part.segment) if p < part]
-        before = list(self.values_of(earlier))
-        mine = Totals.of(own)
-        adds = Totals.of([*before, *own]).beyond(Totals.of(before)) if before else mine
-        summary = Summary(mine, adds, now)
-        head = json.dumps(summary.to_json(), separators=(",", ":")).encode() + b"\n"
+        before = list(self.values_of(p for p in listing.parts(part.segment) if p < part))
+        summary, data = packed(text, before, now)
         scratch = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
         try:
             with open(open_private(scratch, os.O_WRONLY), "wb") as file:
-                # Two members, so that the summary is read without the records.
-                file.write(gzip.compress(head, 6, mtime=0))
-                file.write(gzip.compress(text if text.endswith(b"\n") else text + b"\n", 6, mtime=0))
+                file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(scratch, target)
@@ -307,16 +208,6 @@ def _listing_of(names: list[str]) -> Listing:
             part = Part(int(match[1]), int(match[2]), match[3])
             (closing if match[4] == "closing" else closed).append(part)
     return Listing(frozenset(plain), tuple(closing), tuple(closed))
-
-
-def _parsed(lines: list[bytes]) -> Iterator[dict[str, Any]]:
-    for line in lines:
-        try:
-            value = json.loads(line)
-        except ValueError:
-            continue  # torn by a kill; the batch is recorded again or shows as unsettled
-        if isinstance(value, dict) and "batch" in value:
-            yield value
 
 
 def _is_still(path: Path, handle: int) -> bool:

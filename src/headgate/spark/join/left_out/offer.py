@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from headgate.control.allowance import WorkBudget
@@ -16,6 +15,7 @@ from headgate.errors import SnapshotError
 from headgate.spark.gate.batch_size import sizes_of_batch
 from headgate.spark.gate.resolver import SizedBatches
 from headgate.spark.join.left_out.rows_seen import draw_of
+from headgate.store.places.place import Place
 from headgate.store.plans import Resolved
 
 __all__ = ["JoinOffer", "JoinResolver", "both_sources"]
@@ -81,7 +81,7 @@ class JoinOffer:
 class JoinResolver(SizedBatches):
     """Makes the plan of a join's batch in a worker, from what the loop published."""
 
-    def resolve(self, published: Mapping[str, Any], control: Path, query: str, batch: int) -> Resolved:
+    def resolve(self, published: Mapping[str, Any], control: Place, query: str, batch: int) -> Resolved:
         """The plan for this batch, if one is offered and the size is known."""
         given = published.get("offer")
         if given is None:
