@@ -1,3 +1,3 @@
 """Headgate's laboratory: the papers' own algorithms, simulators, figures and benchmarks."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"

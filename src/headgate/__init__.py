@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from headgate.spark.sites.links import FileLink, KafkaLink
     from headgate.spark.sites.site import Site
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "Accuracy",
