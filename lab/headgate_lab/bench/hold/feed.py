@@ -107,6 +107,7 @@ class KafkaSink:
         settings = {
             "bootstrap.servers": bootstrap,
             "linger.ms": 20,
+            "log_level": 4,  # warnings
             "queue.buffering.max.messages": 1_000_000,
             "delivery.report.only.error": True,  # a call for each message would be felt
         }
