@@ -58,11 +58,8 @@ def test_a_trace_through_a_guard_is_accounted_for(spark, tmp_path: Path) -> None
     assert found.waiting == 0
     assert int(found.kept.sum()) + found.dropped == count
     assert 0 < found.dropped < count
-    # Which rows the price takes does not depend on how busy the machine is; how long they wait does, and
-    # `headgate bench guard` measures that beside its peers.
-    kept = found.kept.astype(bool)
-    dear = np.asarray(costs) > 0.05
-    assert kept[dear].mean() < kept[~dear].mean()
+    # Which rows are dropped, and how long the others wait, depends on how busy the machine is: tests in
+    # virtual time and `headgate bench guard` say that.
     assert not list(tmp_path.iterdir()), "nothing is left behind"
 
 
