@@ -394,7 +394,7 @@ class TestBadUse:
         with pytest.raises(hg.ControlFolderError):
             open_site(control=tmp_path / "file" / "control")
         with pytest.raises(hg.ControlFolderError):
-            open_site(control="s3://bucket/control")
+            open_site(control="hdfs://namenode/control")
 
     @pytest.mark.parametrize(
         "given",
