@@ -27,6 +27,13 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("fast" if os.environ.get("HEADGATE_FAST") else "headgate")
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+# No test asks a server that it did not start, nor for anybody's real credentials: nobody listens there.
+os.environ.update(
+    AWS_ENDPOINT_URL="http://127.0.0.1:9",
+    AWS_ACCESS_KEY_ID="test",
+    AWS_SECRET_ACCESS_KEY="test",
+    AWS_REGION="us-east-1",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
