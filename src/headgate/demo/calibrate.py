@@ -76,9 +76,7 @@ class Calibration:
                     break
         return self.line(slow, busy, target_s, workload.trigger_s)
 
-    def line(
-        self, slow: list[Batch], busy: list[Batch], target_s: float, trigger_s: float
-    ) -> Capacity:
+    def line(self, slow: list[Batch], busy: list[Batch], target_s: float, trigger_s: float) -> Capacity:
         """The line through the best batch of each stream, and what it says of a target."""
         if not slow or not busy:
             raise BadArgument(
