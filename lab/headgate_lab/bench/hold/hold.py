@@ -94,7 +94,7 @@ def run(*, quick: bool = False, plan: HoldPlan | None = None) -> dict[str, Any]:
     step = plan.step  # what cannot be done is said before anything starts
     rows: list[dict[str, Any]] = []
     with bench_progress() as progress:
-        task = progress.add_task("starting", total=plan.runs + plan.sides)
+        task = progress.add_task("starting", total=plan.runs + (2 if plan.beside else 1))
         with settings_of(
             plan.source,
             plan.beside,
