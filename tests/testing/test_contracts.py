@@ -127,7 +127,7 @@ def test_an_incomplete_controller_or_policy_cannot_be_made() -> None:
 class Odd(RowBudget):
     """Keeps the larger share the larger a batch is."""
 
-    def keep(self, arrived: float) -> float:
+    def keep(self, arrived: float, covers_s: float | None = None) -> float:
         return min(1.0, arrived / 1e7)
 
 
