@@ -79,7 +79,16 @@ def test_the_page_is_a_page() -> None:
 #: Rooms of the tests that are no room of the sources: the tests' own machinery, what needs a broker or a
 #: Connect client, the control loop's tests that need no Spark and so are in the edit loop, and the
 #: laboratory's numbers of two mechanisms.
-_OF_THE_TESTS = {"harness", "soak", "kafka", "loop", "spark/connect", "lab/las", "lab/join"}
+_OF_THE_TESTS = {
+    "harness",
+    "soak",
+    "kafka",
+    "loop",
+    "spark/connect",
+    "spark/objects",
+    "lab/las",
+    "lab/join",
+}
 
 
 def test_the_tests_have_the_rooms_of_the_sources() -> None:

@@ -270,6 +270,6 @@ class TestFigures:
 
 def test_benchmarks_say_how_long_they_take() -> None:
     text = " ".join(run("bench", "--help").output.split())
-    assert "against the same query without one. 13 minutes; quick: 4." in text
-    assert "13 minutes; quick: 4." in " ".join(run("bench", "hold", "--help").output.split())
+    assert "beside the same query without one. 17 minutes; quick: 4." in text
+    assert "15 minutes; quick: 4." in " ".join(run("bench", "join", "--help").output.split())
     assert all(command.short_help for command in bench.commands.values())

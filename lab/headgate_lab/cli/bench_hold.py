@@ -55,7 +55,10 @@ def _loads(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
     return found
 
 
-@click.command(short_help="How well a gate holds its target, beside the same query without one.")
+@click.command(
+    short_help="How well a gate holds its target, beside the same query without one. "
+    "17 minutes; quick: 4."
+)
 @click.option(
     "--loads",
     callback=_loads,
@@ -131,7 +134,9 @@ def hold(
     show(import_or_explain(f"{_ROOM}.hold:run", "spark")(plan=made), as_json)
 
 
-@click.command(short_help="The first batch after an outage, and that of a cold start.")
+@click.command(
+    short_help="The first batch after an outage, and that of a cold start. 11 minutes; quick: 4."
+)
 @click.option(
     "--loads", callback=_loads, metavar="LOADS", help="Multiples of the capacity; by default 2,5."
 )
@@ -177,7 +182,7 @@ def outage(
     show(import_or_explain(f"{_ROOM}.outage:run", "spark")(plan=made), as_json)
 
 
-@click.command(short_help="A gate beside a cap, a filter by hand, and nothing.")
+@click.command(short_help="A gate beside a cap, a filter by hand, and nothing. 16 minutes; quick: 5.")
 @click.option(
     "--loads",
     callback=_loads,

@@ -36,5 +36,5 @@ def test_the_sweep_in_its_smallest_size() -> None:
     result = run(quick=True, factors=(1.0, 2.0), jobs=("bursts",))
     tables = result["context"]["tables"]
     kept = tables["rows kept"]
-    assert len(kept) == 10
+    assert len(kept) == 14
     assert all(row["x1"] == 1.0 and 0.8 < row["x2"] < 1.2 for row in kept)
