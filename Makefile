@@ -7,7 +7,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all soak check bench kafka lock clean java
+.PHONY: help setup demo test test-all matrix soak check bench kafka lock clean java
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -35,12 +35,38 @@ demo: java $(STAMP) ## a stream at several times this machine's capacity, withou
 	$(BIN)/headgate demo
 
 # What FAST=1 leaves out needs no Java.
-test: $(if $(FAST),,java) $(STAMP) ## on a real Spark and a real Kafka broker: about twenty minutes; FAST=1 without Spark: a minute or two
+test: $(if $(FAST),,java) $(STAMP) ## on a real Spark and a real Kafka broker: 15 to 25 minutes; FAST=1 without Spark: a minute or two
 	$(if $(FAST),HEADGATE_FAST=1 )$(BIN)/python -m pytest -q -n 2 --dist loadscope $(if $(FAST), \
 	  --ignore=tests/spark --ignore=tests/kafka --ignore=tests/lab/spark --ignore=tests/demo -m "not long and not spark and not slow",-m "not long")
 
 test-all: java $(STAMP) ## every test, also what takes minutes by nature (a federation, more kills, whole figures), with new random examples: 40 minutes
 	HEADGATE_SEARCH=1 $(BIN)/python -m pytest -q -n 2 --dist loadscope
+
+# Every Spark that Headgate runs on. The last one is .venv's; the others' environments have nothing but their
+# PySpark (locks/), and take all else from .venv: the same lock file with one package replaced.
+VERSIONS ?= 4.0 4.1 4.2 4.3
+OWN := 4.3
+OLDER = $(filter-out $(OWN),$(VERSIONS))
+
+matrix: java $(STAMP) $(OLDER:%=.venv-spark-%/.installed) ## a short suite on every Spark; VERSIONS="4.0 4.1" for some, FULL=1 for all tests on Spark
+	@failed=; for version in $(VERSIONS); do \
+	  bin=$(CURDIR)/.venv-spark-$$version/bin; [ $$version = $(OWN) ] && bin=$(CURDIR)/$(BIN); \
+	  echo "Spark $$version: $$($$bin/python -c 'import pyspark; print(pyspark.__version__)')"; \
+	  PYSPARK_PYTHON=$$bin/python $$bin/python -m pytest -q -n 2 --dist loadscope \
+	    $(if $(FULL),tests/spark tests/kafka tests/demo -m "not long or matrix",tests/spark tests/kafka -m matrix) || failed="$$failed $$version"; \
+	done; [ -z "$$failed" ] || { echo "make matrix: tests failed on Spark$$failed" >&2; exit 1; }
+
+.venv-spark-%/.installed: locks/spark-%.lock | $(STAMP)
+	rm -rf $(@D)
+	$(BIN)/python -m venv $(@D)
+	$(@D)/bin/python -m pip install --disable-pip-version-check -q --require-hashes --no-deps -r $<
+	@packages='import sysconfig; print(sysconfig.get_path("purelib"))'; \
+	  echo "import site; site.addsitedir('$$($(BIN)/python -c "$$packages")')" \
+	    > $$($(@D)/bin/python -c "$$packages")/the_rest_of_the_lock.pth
+	@touch $@
+
+locks/spark-%.lock:
+	@echo "There is no Spark $* in locks/: VERSIONS may name $(patsubst locks/spark-%.lock,%,$(wildcard locks/*.lock)) and $(OWN)." >&2; exit 1
 
 soak: java $(STAMP) ## thousands of short batches, and whether anything grows: about two hours
 	$(BIN)/python -m tests.soak
@@ -61,6 +87,8 @@ lock: $(STAMP) ## resolve requirements.lock anew
 	$(BIN)/python -m pip install -q uv
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --group lab --universal --generate-hashes \
 	  --python-version 3.11 --custom-compile-command 'make lock' -q -o requirements.lock
+	for version in $(filter-out $(OWN),$(VERSIONS)); do echo "pyspark==$$version.*" | $(BIN)/uv pip compile - --no-deps \
+	  --generate-hashes --no-header --no-annotate --python-version 3.11 -q -o locks/spark-$$version.lock --upgrade || exit 1; done
 
 clean: ## remove what make made
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis out spark-warehouse
+	rm -rf .venv .venv-spark-* .pytest_cache .mypy_cache .ruff_cache .hypothesis out spark-warehouse

@@ -33,6 +33,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.streaming.query import StreamingQuery
 
 import headgate as hg
+from headgate.spark.versions.real_time import require_real_time
 from headgate.testing.broker import Broker, connector
 from headgate.testing.bursts import Bursts, produce
 
@@ -410,6 +411,7 @@ def main(wanted: str) -> None:
     for key, value in found.spark_conf().items():
         builder = builder.config(key, value)
     spark = builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
+    require_real_time(spark)
     spark.dataSource.register(PlanSource)
     print(f"Spark {spark.version}")
     with tempfile.TemporaryDirectory() as name, Broker.start(Path(name) / "broker") as broker:

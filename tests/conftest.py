@@ -11,7 +11,10 @@ from typing import Any
 import hypothesis
 import pytest
 
-pytest_plugins = [f"tests.harness.{name}" for name in ("hangs", "java", "spark_log", "memory", "lanes")]
+pytest_plugins = [
+    f"tests.harness.{name}"
+    for name in ("hangs", "java", "spark_log", "memory", "lanes", "spark_versions")
+]
 
 #: A machine that is busy for a moment is no fault of the code under test; and a change is not to fail
 #: for what was there before it: new examples are looked for with HEADGATE_SEARCH=1 (make test-all).

@@ -51,8 +51,9 @@ def test_a_modules_exports_exist(name: str) -> None:
 
 #: What needs a Spark session to be shown: an example of each runs in a page (tests/test_docs.py).
 ON_A_SESSION = {
-    *("FileLink", "KafkaLink", "Site", "backfill", "count", "file_rows", "gate", "gate_join", "guard"),
-    *("join", "kafka_rows", "mean", "median", "quantile", "ratio", "recount", "sic", "sum"),
+    *("FileLink", "KafkaLink", "Site", "backfill", "count", "delta_rows", "doctor", "file_rows"),
+    *("gate", "gate_join", "guard", "iceberg_rows", "join", "kafka_rows", "mean", "median"),
+    *("quantile", "ratio", "recount", "sic", "sum"),
 }
 
 

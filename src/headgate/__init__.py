@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from headgate.spark import sic
     from headgate.spark.backfill.backfill import backfill, recount
     from headgate.spark.backfill.offsets import file_rows, kafka_rows
+    from headgate.spark.doctor.call import doctor
     from headgate.spark.estimates.estimators import count, mean, median, quantile, ratio, sum
     from headgate.spark.gate.call import gate
     from headgate.spark.groups.gate_join import gate_join
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from headgate.spark.join.call import join
     from headgate.spark.sites.links import FileLink, KafkaLink
     from headgate.spark.sites.site import Site
+    from headgate.spark.tables.delta import delta_rows
+    from headgate.spark.tables.iceberg import iceberg_rows
 
 __version__ = "0.2.0.dev0"
 
@@ -94,11 +97,14 @@ __all__ = [
     "average",
     "backfill",
     "count",
+    "delta_rows",
+    "doctor",
     "equal",
     "file_rows",
     "gate",
     "gate_join",
     "guard",
+    "iceberg_rows",
     "inner_product",
     "join",
     "kafka_rows",
@@ -132,10 +138,13 @@ _LATER = {
 _ON_SPARK = {
     "backfill": "headgate.spark.backfill.backfill",
     "count": "headgate.spark.estimates.estimators",
+    "delta_rows": "headgate.spark.tables.delta",
+    "doctor": "headgate.spark.doctor.call",
     "file_rows": "headgate.spark.backfill.offsets",
     "gate": "headgate.spark.gate.call",
     "gate_join": "headgate.spark.groups.gate_join",
     "guard": "headgate.spark.guard.call",
+    "iceberg_rows": "headgate.spark.tables.iceberg",
     "join": "headgate.spark.join.call",
     "kafka_rows": "headgate.spark.backfill.offsets",
     "mean": "headgate.spark.estimates.estimators",

@@ -17,7 +17,9 @@
     ├── ShapeChanged                              a batch began under another identity, seed or keep
     ├── NotAsRecorded                             a batch that was read again is not what was recorded
     ├── GuardedFunctionError                      a guarded function failed on a row
-    ├── ArtifactsUnavailable                      Kafka's jars cannot be had (headgate.testing.broker)
+    ├── ArtifactsUnavailable                      jars cannot be had (headgate.testing.artifacts)
+    ├── ServerFailed                              a server failed (headgate.testing.tied_server)
+    │   └── DriverFailed                          a driver failed (headgate.testing.cluster)
     ├── BrokerFailed                              a test broker cannot serve (headgate.testing.broker)
     ├── DeliveryFailed                            test messages were not taken (headgate.testing.bursts)
     └── SnapshotError        (also ValueError)    stored bytes of another version, shape or seed

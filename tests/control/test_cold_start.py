@@ -68,10 +68,25 @@ def test_falling_prices_are_followed_and_95_in_100_batches_are_inside(
     batches = [pair for seed in SEEDS for pair in warming(job, factor, seed)]
     _, target = JOBS[job]
     inside = [b.duration <= target for b, _ in batches if b.batch >= 6]
-    assert sum(inside) / len(inside) >= 0.92, "95 % less two standard errors of some 140 batches"
+    # Over 40 seeds 94 in 100 where nothing warms up, 96 to 97 where it does; one standard error of these
+    # 140 batches is two in 100.
+    assert sum(inside) / len(inside) >= 0.92
     assert max(b.duration for b, _ in batches if b.batch >= 4) < 1.3 * target
     assert kept_of_best(batches, 6, 21) >= soon
     assert kept_of_best(batches, 21, 40) >= later
+
+
+@pytest.mark.parametrize("factor", [1, 2, 3])
+def test_over_all_jobs_no_more_are_outside_than_asked_for(factor: float) -> None:
+    """700 batches of five jobs: a standard error is 0.8 in 100."""
+    inside = [
+        batch.duration <= target
+        for job, (_, target) in JOBS.items()
+        for seed in SEEDS
+        for batch, _ in warming(job, factor, seed)
+        if batch.batch >= 6
+    ]
+    assert sum(inside) / len(inside) >= 0.94
 
 
 def test_misses_that_all_go_one_way_are_no_noise() -> None:

@@ -336,8 +336,10 @@ def test_batches_of_one_size_are_held_although_the_source_does_not_tell_its_back
         )
         batches += run.run(210)[10:]
     assert share(b.duration <= 1.0 for b in batches) >= 0.95
-    # 0.8 is about all that this noise leaves; a plan that comes a batch late knows a little less.
-    assert kept_share(batches) >= 0.74 * COST.ideal_keep(4 * CAPACITY, 1.0, 1.0)
+    # Who knows the prices and leaves room for this noise keeps 0.80 of what fits without any noise. Over
+    # 30 seeds the law keeps 0.97 of that, and with plans that come a batch late 0.94 to 0.96.
+    room = (math.exp(-1.645 * COST.noise) - COST.fixed_s) / (1.0 - COST.fixed_s)
+    assert kept_share(batches) >= 0.93 * room * COST.ideal_keep(4 * CAPACITY, 1.0, 1.0)
 
 
 def test_a_capped_source_keeps_its_delay_when_shorter_batches_help() -> None:

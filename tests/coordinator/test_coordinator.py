@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from pathlib import Path
@@ -202,11 +202,11 @@ def test_a_flood_is_stopped_and_others_go_on() -> None:
     with service.server, ThreadPoolExecutor(1) as pool:
         flooding = pool.submit(flood)
         try:
-            wait_for(lambda: len(refused) >= 1)
+            eventually(lambda: len(refused) >= 1, "a refusal", PATIENT_S)
             paris = service.client("paris")
             for _ in range(5):
                 assert paris.exchange({"top": QueryReport(("p",))}).refused == {}
-            wait_for(lambda: len(refused) >= 11)
+            eventually(lambda: len(refused) >= 11, "eleven refusals", PATIENT_S)
         finally:
             over.set()
         flooding.result()
@@ -250,13 +250,11 @@ def test_a_connection_that_says_nothing_is_ended() -> None:
     openings = (b"", b"POST /v1/rep", b"GET /health HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 100)
     with service.server, contextlib.ExitStack() as stack:
         lines = [stack.enter_context(service.line()) for _ in openings]
-        began = time.monotonic()
         for line, opening in zip(lines, openings, strict=True):
             line.sendall(opening)
         for line in lines:
             with contextlib.suppress(ConnectionResetError):
-                assert line.recv(100) == b""
-        assert time.monotonic() - began < 10
+                assert line.recv(100) == b"", "not before the line's own timeout"
 
 
 def test_one_address_cannot_have_all_connections() -> None:
@@ -333,10 +331,6 @@ def report(site: str, seq: int, queries: Any = ...) -> bytes:
     return json.dumps({**body, "queries": {} if queries is ... else queries}).encode()
 
 
-def wait_for(done: Callable[[], bool]) -> None:
-    eventually(done, "what this test waits for", PATIENT_S)
-
-
 class Process:
     """`headgate coordinator` as people start it; none is left running."""
 
@@ -357,7 +351,7 @@ class Process:
                 "it does not say where it is"
             )
             self.url = self.child.stdout.readline().strip()
-            wait_for(self._serves)
+            eventually(self._serves, "that it serves", PATIENT_S)
         except BaseException:
             self.__exit__()
             raise

@@ -49,6 +49,27 @@ def test_counts_that_are_wrong(arrived: int, kept: int, witness: dict[str, objec
     assert says(arrived, kept, EQUAL, **witness) == ("", True)
 
 
+@pytest.mark.parametrize(
+    ("arrived", "relation", "witness", "by", "doubtful"),
+    [
+        (2000, EQUAL, {"handed_out": 2000, "whole": True}, "passes", False),
+        (4000, EQUAL, {"handed_out": 4000, "whole": False}, "", True),  # written twice
+        (2005, EQUAL, {"handed_out": 2005, "in_range": 2000}, "", True),  # over Connect, from Kafka
+        (2000, EQUAL, {"handed_out": 2000, "in_range": 2000}, "offsets", False),
+        (2000, EQUAL, {"handed_out": 2000, "in_range": 2000, "whole": False}, "", True),
+        (4000, EQUAL, {"handed_out": 4000}, "", False),  # nobody can tell, and nobody confirms it
+        (3000, AT_MOST, {"handed_out": 4000}, "", False),
+        (3000, AT_MOST, {"handed_out": 4000, "in_range": 2000}, "", True),
+        (1500, AT_MOST, {"handed_out": 2000, "whole": True}, "passes", False),
+    ],
+)
+def test_where_passes_are_added_up_the_source_is_no_witness(
+    arrived: int, relation: str, witness: dict[str, object], by: str, doubtful: bool
+) -> None:
+    found = says(arrived, arrived // 2, relation, rereads=True, added_up=True, **witness)
+    assert found == (by, doubtful)
+
+
 def test_rows_that_a_filter_took_out_are_no_contradiction() -> None:
     assert says(1500, 750, AT_MOST, handed_out=2000) == ("bound", False)
     assert says(2500, 750, AT_MOST, handed_out=2000) == ("", True)

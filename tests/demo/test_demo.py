@@ -10,11 +10,14 @@ from pyspark.sql import SparkSession
 from headgate.demo.batches import Batch, Side
 from headgate.demo.calibrate import Calibration
 from headgate.demo.plot import save_plot
+from headgate.demo.progress import Silent
 from headgate.demo.run import Demo, DemoResult
+from headgate.demo.warm_up import WarmUp
 from headgate.demo.watch import GATE
 from headgate.demo.workload import Workload
 from headgate.errors import BadArgument
 from headgate.store.ledger.audit import audit
+from tests.eventually import eventually
 
 SIDE = {
     "batches",
@@ -47,7 +50,7 @@ def control(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def result(spark: SparkSession, control: Path, tmp_path_factory: pytest.TempPathFactory) -> DemoResult:
-    demo = Demo(target="30 seconds", seconds=6.0, load=2.0, capacity=1000.0, workload=Workload(roads=5))
+    demo = Demo(target="30 seconds", seconds=3.0, load=2.0, capacity=1000.0, workload=Workload(roads=5))
     return demo.run(spark, control, tmp_path_factory.mktemp("demo-scratch"))
 
 
@@ -69,6 +72,18 @@ def test_every_row_is_accounted_for(result: DemoResult, control: Path) -> None:
     (found,) = audit(control, GATE, result.gated.query)
     assert found.balanced
     assert found.arrived == sum(b.arrived for b in result.gated.batches)
+
+
+def test_a_gate_warms_up_in_a_folder_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    workload = Workload(roads=5)
+    warm_up = WarmUp(seconds=0.0, batches=1)
+    assert warm_up.run(workload, workload.arrivals(spark, 1000), tmp_path, Silent()) >= 1
+    control = tmp_path / "warm-up"
+    rows = eventually(
+        lambda: sum(found.arrived for found in audit(control, "warm-up")), "the warm-up's own ledger"
+    )
+    assert rows >= 1000
+    assert not (control / "gates" / GATE).exists(), "nothing of it reaches the gate that is shown"
 
 
 def test_the_picture_is_drawn(result: DemoResult, tmp_path: Path) -> None:
@@ -98,6 +113,21 @@ def test_capacity_is_what_can_go_on_for_ever() -> None:
     found = Calibration().line(slow, busy, target_s=2.0, trigger_s=1.0)
     assert (found.fixed_s, found.per_row_s) == pytest.approx((0.5, 1e-5), rel=1e-3)
     assert found.fixed_s + found.per_row_s * 2.0 * found.rows_per_second == pytest.approx(2.0)
+
+
+def test_the_price_of_a_row_is_that_of_batches_of_the_targets_length() -> None:
+    """A row is cheaper in a batch of nine seconds, so a line through one promises too much."""
+    found = Calibration().line(
+        [batch(0, 0.5, arrived=1)], [batch(0, 9.0, arrived=850_001)], target_s=2.0, trigger_s=1.0
+    )
+    assert found.rows_per_second == pytest.approx(75_000, rel=1e-3)
+    near = [batch(1, 1.7, arrived=75_000)]
+    near += [batch(2, 3.5, arrived=150_000), batch(3, 2.9, arrived=150_000)]
+    far = [batch(0, 0.6, arrived=10_000), batch(4, 4.0, arrived=500_000)]
+    again = Calibration().checked(found, near + far, target_s=2.0, trigger_s=1.0)
+    assert (again.fixed_s, again.per_row_s) == pytest.approx((0.5, 16e-6), rel=1e-3)
+    assert again.fixed_s + again.per_row_s * 2.0 * again.rows_per_second == pytest.approx(2.0)
+    assert Calibration().checked(found, far, target_s=2.0, trigger_s=1.0) == found
 
 
 def test_a_target_below_the_price_of_a_batch_is_refused() -> None:

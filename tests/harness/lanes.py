@@ -1,9 +1,12 @@
-"""Two processes, with ``-n 2 --dist loadscope``, and a Spark session in each.
+"""Two processes, with ``-n 2 --dist loadscope``, a Spark session in each, and both end together.
 
-A session serves every test of its lane that wants one (`tests.conftest.spark`). One lane has the gates,
-guards and joins, and the broker; the other one estimates, the laboratory's Spark tests, and what needs
-no session: modules without Spark, and those that start a Spark of their own. (The marks of ``--dist
-loadgroup`` would say it at each test, but pytest-xdist 3.8 does not see them under pytest 9.2.)
+A module runs as a whole, in whichever process comes to it. Modules on the session stand in a row: one
+process takes them from its beginning (the broker, gates, guards), the other one from its end (the
+laboratory, estimates, joins), and they meet where they meet. So a session sees one kind of query after
+the other, as what it has loaded and compiled is good for the next one. Then come the modules that need
+no session, or start a Spark of their own; those that take longest first, so that what is left in the end
+is short. (The marks of ``--dist loadgroup`` would say at each test what belongs together, but
+pytest-xdist 3.8 does not see them under pytest 9.2.)
 """
 
 from __future__ import annotations
@@ -13,15 +16,30 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-__all__ = ["lane"]
+__all__ = ["lane", "turn"]
 
-#: The lane of most tests on Spark, and of the broker; and the other one's.
-_FIRST, _SECOND = "the session", "the second session"
-
-_FOLDERS = ("tests/spark/", "tests/kafka/", "tests/demo/")
-_SECOND_FOLDERS = ("tests/lab/spark/", "tests/spark/estimates/")
-_MODULES = ("tests/test_docs.py", "tests/harness/test_hangs.py")
-#: With no Spark at all, or with one of their own.
+#: What is on the session, in the order of the row.
+_ROW = (
+    *(
+        "tests/kafka/",
+        "tests/demo/",
+        "tests/test_docs.py",
+        "tests/harness/test_hangs.py",
+        "tests/spark/gate/",
+        "tests/spark/loop/",
+    ),
+    *("tests/spark/backfill/", "tests/spark/guard/", "tests/spark/groups/", "tests/spark/sites/"),
+    *(
+        "tests/spark/objects/",
+        "tests/spark/doctor/",
+        "tests/spark/versions/",
+        "tests/spark/tables/",
+        "tests/spark/join/",
+        "tests/spark/estimates/",
+        "tests/lab/spark/",
+    ),
+)
+#: Modules of these folders with no Spark at all, or with one of their own.
 _WITHOUT = tuple(
     f"tests/spark/{name}.py"
     for name in (
@@ -30,23 +48,46 @@ _WITHOUT = tuple(
         *("join/test_join_run", "backfill/test_kill", "gate/test_predicates", "gate/test_batch_size"),
     )
 )
+#: What modules of these folders make, others of them use: a broker, figures that were drawn, a cluster.
+_TOGETHER = ("tests/kafka/", "tests/lab/figures/", "tests/testing/cluster/")
+#: Without the session, and half a minute or more: these come before the others.
+_LONG = (
+    *("tests/spark/connect/", "tests/spark/backfill/test_kill", "tests/spark/objects/"),
+    *("tests/testing/cluster/",),
+    *("tests/lab/figures/", "tests/lab/bench/", "tests/lab/sim/", "tests/control/", "tests/joins/"),
+)
 
 
 def lane(nodeid: str) -> str:
-    """What a test runs after: all tests of a lane run in one process, one after the other."""
+    """What a test runs with: its module; all tests of the broker, and of figures, with each other."""
     module, _, _ = nodeid.partition("::")
-    if module.startswith(_SECOND_FOLDERS):
-        return _SECOND
-    if module in _MODULES or (module.startswith(_FOLDERS) and module not in _WITHOUT):
-        return _FIRST
-    return module
+    return next((folder for folder in _TOGETHER if module.startswith(folder)), module)
+
+
+def turn(scope: str) -> int | None:
+    """Where a scope stands in the row of those on the session; None: it is not on it."""
+    if scope in _WITHOUT:
+        return None
+    return next((place for place, part in enumerate(_ROW) if scope.startswith(part)), None)
 
 
 class _Lanes(LoadScopeScheduling):
-    """The largest lanes first: those of the sessions."""
+    """Gives each process what is next from its side of the row."""
 
     def _split_scope(self, nodeid: str) -> str:
         return lane(nodeid)
+
+    def _assign_work_unit(self, node: Any) -> None:
+        self.workqueue.move_to_end(self._next(first=node is self.nodes[0]), last=False)
+        super()._assign_work_unit(node)
+
+    def _next(self, first: bool) -> str:
+        row = sorted((place, scope) for scope in self.workqueue if (place := turn(scope)) is not None)
+        if row:
+            return row[0 if first else -1][1]
+        # As many tests as any among the long ones, or among the others.
+        waiting = self.workqueue
+        return max(waiting, key=lambda scope: (scope.startswith(_LONG), len(waiting[scope])))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -55,5 +96,5 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Lanes:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if "spark" in getattr(item, "fixturenames", ()) and lane(item.nodeid) not in (_FIRST, _SECOND):
+    if "spark" in getattr(item, "fixturenames", ()) and turn(lane(item.nodeid)) is None:
         pytest.fail(f"{item.nodeid} uses the session: its module belongs in tests/harness/lanes.py")

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from headgate.errors import BadArgument
+from headgate.testing import artifacts
 from headgate.testing import broker as brokers
 from headgate.testing.broker import (
     KAFKA_VERSION,
@@ -26,6 +27,7 @@ from headgate.testing.broker import (
 )
 from headgate.testing.bursts import Bursts, produce
 from headgate.testing.kafka_cli import kafka
+from tests.eventually import eventually
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -153,7 +155,7 @@ def test_an_illegal_port_is_refused(tmp_path: Path, port: int) -> None:
 def test_offline_with_an_empty_cache_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADGATE_CACHE", str(tmp_path))
     monkeypatch.setenv("HEADGATE_OFFLINE", "1")
-    monkeypatch.setattr(brokers, "_failures", {})
+    monkeypatch.setattr(artifacts, "_failures", {})
     jars, reason = connector_jars()
     assert jars is None
     assert "HEADGATE_OFFLINE=1" in reason
@@ -165,17 +167,17 @@ def test_a_cache_whose_jars_are_gone_is_not_believed(tmp_path: Path) -> None:
     jar, stamp = tmp_path / "a.jar", tmp_path / "set.json"
     jar.touch()
     stamp.write_text(f'["{jar}"]')
-    assert brokers._stamped(stamp) == (str(jar),)
+    assert artifacts._stamped(stamp) == (str(jar),)
     jar.unlink()
-    assert brokers._stamped(stamp) == ()
+    assert artifacts._stamped(stamp) == ()
 
 
 def test_a_missing_release_and_a_missing_repository_are_told_apart(tmp_path: Path) -> None:
     unresolved = "\t\t:: org.apache.spark#spark-x_2.13;9.9: not found\n"
     answered = "\tfound org.apache.kafka#kafka-clients;3.9.2 in public\n" + unresolved
-    assert brokers._why(answered, ["a:b:1"], tmp_path).repository_answers
-    assert not brokers._why(unresolved, ["a:b:1"], tmp_path).repository_answers
-    assert "org.apache.spark:spark-x_2.13:9.9" in brokers._why(answered, ["a:b:1"], tmp_path).reason
+    assert artifacts._why(answered, ["a:b:1"], tmp_path).repository_answers
+    assert not artifacts._why(unresolved, ["a:b:1"], tmp_path).repository_answers
+    assert "org.apache.spark:spark-x_2.13:9.9" in artifacts._why(answered, ["a:b:1"], tmp_path).reason
 
 
 _STARTER = """
@@ -196,10 +198,9 @@ def test_a_run_that_is_killed_leaves_no_broker_behind(broker: Broker, tmp_path: 
         host, port = starter.stdout.readline().strip().split(":")
     starter.kill()
     starter.wait()
-    deadline = time.monotonic() + 30
-    while True:  # the port is taken for as long as the broker's process is there
+
+    def gone() -> bool:  # the port is taken for as long as the broker's process is there
         with socket.socket() as probe:
-            if probe.connect_ex((host, int(port))) != 0:
-                break
-        assert time.monotonic() < deadline, "the broker outlived the process that started it"
-        time.sleep(0.1)
+            return probe.connect_ex((host, int(port))) != 0
+
+    eventually(gone, "that the broker ends with the process that started it")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from headgate.store.ledger.audit import audit
 from headgate.store.ledger.records import Ledger, Record, queries_of
 from headgate.testing.broker import Broker
 from headgate.testing.bursts import Bursts, produce
+from tests.eventually import eventually
 from tests.spark.thinks_in_rows import ThinksInRows
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def _read(spark: SparkSession, broker: Broker, topic: str) -> list[Any]:
     return raw.selectExpr(f"from_json(cast(value as string), '{row}') row").select("row.*").collect()
 
 
+@pytest.mark.matrix
 def test_topic_to_topic_the_ledger_counts_what_both_topics_hold(
     kafka_spark: SparkSession, broker: Broker, topic: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -78,6 +79,7 @@ def test_topic_to_topic_the_ledger_counts_what_both_topics_hold(
     assert sorted([*shed, *(row.id for row in kept)]) == list(range(6_000)), "each row once"
 
 
+@pytest.mark.matrix
 def test_the_size_of_every_batch_is_known_before_it_runs(
     kafka_spark: SparkSession, broker: Broker, topic: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -145,14 +147,14 @@ def test_a_burst_is_shed_and_shedding_ends_with_it(
     query = _to_topic(slow, broker, sink, tmp_path).trigger(processingTime="500 milliseconds").start()
     try:
         produce(broker.bootstrap, source, Bursts(base_rate=200, total=400, seed=1))
-        _wait(lambda: _arrived(kafka_spark, control) >= 400, query)
+        _wait_for_rows(kafka_spark, control, 400, query)
         produce(broker.bootstrap, source, Bursts(base_rate=10_000, total=60_000, seed=2))
-        _wait(lambda: _arrived(kafka_spark, control) >= 60_400, query)
+        _wait_for_rows(kafka_spark, control, 60_400, query)
         sent = 60_400
         for wave in range(40):
             produce(broker.bootstrap, source, Bursts(base_rate=200, total=100, seed=10 + wave))
             sent += 100
-            _wait(lambda sent=sent: _arrived(kafka_spark, control) >= sent, query)
+            _wait_for_rows(kafka_spark, control, sent, query)
             if _records(control, "burst")[-1].shed == 0 and wave > 2:
                 break
     finally:
@@ -171,10 +173,9 @@ def _arrived(spark: SparkSession, control: Path) -> int:
     return sum(r.arrived for r in _records(control, "burst")) if queries_of(control, "burst") else 0
 
 
-def _wait(done: Callable[[], bool], query: Any, timeout_s: float = 180.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not done():
+def _wait_for_rows(spark: SparkSession, control: Path, rows: int, query: Any) -> None:
+    def look() -> bool:
         assert query.isActive, query.exception()
-        if time.monotonic() > deadline:
-            pytest.fail(f"nothing came for {timeout_s:.0f} s: {query.status}")
-        time.sleep(0.2)
+        return _arrived(spark, control) >= rows
+
+    eventually(look, f"{rows:,} rows in the ledger", within_s=180.0)

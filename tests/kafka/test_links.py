@@ -13,6 +13,7 @@ import headgate as hg
 SCHEMA = "at timestamp, id int, value double, _sic double"
 
 
+@pytest.mark.matrix
 def test_rows_and_their_worth_go_through_a_topic(
     kafka_spark: Any, broker: Any, topic: Any, tmp_path: Path
 ) -> None:

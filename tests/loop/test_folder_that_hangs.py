@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -16,7 +15,7 @@ import pytest
 from headgate.policies import Uniform
 from headgate.run.gate_run import GateSpec
 from headgate.settings import GateSettings
-from headgate.spark.loop import folder_worker
+from headgate.spark.loop import lanes
 from headgate.spark.loop import loop as loop_module
 from headgate.spark.loop.loop import ControlLoop
 from headgate.store.lease import Lease, this_process
@@ -67,7 +66,7 @@ def gates(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[ControlLoop]:  # fmt: skip
     """The gate "g" of query "one" in a folder that hangs since a moment, that of "two" in another."""
-    monkeypatch.setattr(folder_worker, "HANGS_S", 0.3)
+    monkeypatch.setattr(lanes, "HANGS_S", 0.3)
     for control, name, query in ((mount.control, "g", "one"), (well, "h", "two")):
         loop.register(GateSpec(name, control, GateSettings(rate=0.5), Uniform()))
         run = session.start(query).runId
@@ -166,33 +165,35 @@ def test_what_waits_for_a_folder_is_bounded_and_the_latest_is_kept(
     gates: ControlLoop, mount: Mount, well: Path, batch: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(folder_worker, "MOST_WAITING", 5)
+    monkeypatch.setattr(lanes, "MOST_WAITING", 5)
     for number in range(1, 21):
         batch(mount.control, "g", "one", number)
         batch(well, "h", "two", number)  # takes nobody's place
     eventually(lambda: gates._seen["one"] == 20, "that all were heard of")
     assert len([r for r in caplog.records if "are given up" in r.getMessage()]) == 1, "once"
-    assert len(gates.folders._workers[mount.control]._steps) < 10
+    assert sum(gates.folders._workers[mount.control].lanes.waiting.values()) < 10
     mount.answer()
     eventually(lambda: _recorded(mount.control, "g", "one")[-1] == 20, "the latest batch")
     assert _recorded(mount.control, "g", "one") == [0, 16, 17, 18, 19, 20]
 
 
 def test_a_worker_ends_with_the_last_run_of_its_folder(
-    loop: ControlLoop, session: Session, control: Path, batch: Callable[..., None]
-) -> None:
-    def workers() -> int:
-        return sum(thread.name == "headgate-folder" for thread in threading.enumerate())
+    loop: ControlLoop, session: Session, control: Path, batch: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(lanes, "_LINGER_S", 0.05)
 
-    before = workers()
+    def workers() -> int:
+        return loop.folders.worker(control).lanes._threads
+
     loop.register(GateSpec("g", control, GateSettings(rate=0.5), Uniform()))
     session.start("q")
     batch(control, "g", "q", 0)
     loop.drain()
-    assert workers() == before + 1
+    assert workers() > 0
     session.stop("q")
     loop.drain()
-    eventually(lambda: workers() == before, "the thread's end")
+    eventually(lambda: workers() == 0, "the threads' end")
     session.start("q")
     batch(control, "g", "q", 1)
     loop.drain()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -13,10 +14,14 @@ import pytest
 
 from headgate.spark.loop import heart
 from headgate.spark.loop.heartbeats import Heartbeats
-from headgate.store import lease as lease_module
-from headgate.store.lease import Holder, Lease, this_process
+from headgate.store import beats as beats_module
+from headgate.store.beats import Beat, DriverFile, beats_place
+from headgate.store.lease import GONE_S, Holder, Lease, this_process
+from headgate.store.places.objects import Objects
+from headgate.store.places.place import ObjectPath
 from headgate.store.plans import PlanStore
 from tests.eventually import eventually
+from tests.harness.object_stores import memory as memory
 
 ROME = Holder("rome-driver", run="r1", host="rome", boot="b", pid=7, pid_started="1")
 ME = replace(this_process(), run="mine")
@@ -56,7 +61,7 @@ def _threads() -> list[threading.Thread]:
 def stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Set once somebody waits for the folder "hangs", whose writing never returns."""
     waits, goes_on = threading.Event(), threading.Event()
-    real = lease_module.write_json  # type: ignore[attr-defined]
+    real = beats_module.write_json  # type: ignore[attr-defined]
 
     def write(path: Path, *given: Any, **named: Any) -> None:
         if (tmp_path / "hangs") in path.parents and threading.current_thread() in _threads():
@@ -64,7 +69,7 @@ def stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading
             goes_on.wait()
         real(path, *given, **named)
 
-    monkeypatch.setattr(lease_module, "write_json", write)
+    monkeypatch.setattr(beats_module, "write_json", write)
     yield waits
     goes_on.set()
 
@@ -76,12 +81,12 @@ def test_a_folder_that_hangs_silences_its_own_gates_alone(
     hangs, well = _lease(tmp_path / "hangs"), _lease(tmp_path / "well")
     for control, lease in ((tmp_path / "hangs", hangs), (tmp_path / "well", well)):
         lease.claim(ME, "gate 'g'")
-        hearts.steer(control, "g", "q")
+        hearts.steer(control, "q")
     assert stuck.wait(20)
     _beats(well)
     assert _beat_of(hangs) == 0
     # Nothing that the loop asks of it waits for the folder either.
-    hearts.steer(tmp_path / "hangs", "g", "q2")
+    hearts.steer(tmp_path / "hangs", "q2")
     hearts.silence("g", "q2")
     assert not hearts.lost("g", "q2")
     hearts.end("q2")
@@ -93,7 +98,8 @@ def test_a_thread_ends_with_the_last_gate_and_another_begins(tmp_path: Path, hea
     before = len(_threads())
     for query, of in (("q", lease), ("other", other)):
         of.claim(ME, "gate 'g'")
-        hearts.steer(tmp_path, "g", query)
+        hearts.steer(tmp_path, query)
+        hearts.meet(tmp_path, "g", query)
     assert len(_threads()) == before + 1, "one folder, one thread"
     assert all(thread.daemon for thread in _threads())
     _beats(lease)
@@ -104,50 +110,133 @@ def test_a_thread_ends_with_the_last_gate_and_another_begins(tmp_path: Path, hea
     hearts.end("other")
     eventually(lambda: len(_threads()) == before, "the thread's end")
     assert not hearts._hearts, "nothing is left of the folder"
-    hearts.steer(tmp_path, "g", "q")
+    assert not list((tmp_path / "drivers").iterdir()), "nor of the driver's word"
+    lease.claim(replace(ME, run="another"), "gate 'g'")
+    hearts.steer(tmp_path, "q")
     _beats(lease)
 
 
-def test_a_lease_that_stays_away_is_forgotten_and_a_report_brings_it_back(
-    tmp_path: Path, hearts: Heartbeats, monkeypatch: pytest.MonkeyPatch
+def test_a_query_is_spoken_for_before_its_first_gate_has_a_lease(
+    tmp_path: Path, hearts: Heartbeats
 ) -> None:
-    monkeypatch.setattr(heart, "_PATIENCE", 5)
     lease = _lease(tmp_path)
-    hearts.steer(tmp_path, "g", "q")
-    time.sleep(0.2)
-    assert hearts._hearts[tmp_path].steers(None), "a gate that no batch has come to is waited for"
+    hearts.steer(tmp_path, "q")
+    eventually(lambda: list((tmp_path / "drivers").glob("*.json")), "the driver's word")
+    assert lease.holder() is None
     lease.claim(ME, "gate 'g'")
     _beats(lease)
-    path = tmp_path / "gates" / "g" / "queries" / "q" / "lease.json"
-
-    def forgotten() -> bool:
-        path.unlink(missing_ok=True)  # a beat that was under way writes it once more
-        return not hearts._hearts[tmp_path].steers(None)
-
-    eventually(forgotten, "that it is forgotten")
+    lease.place.unlink()  # type: ignore[union-attr]
     lease.claim(ME, "gate 'g'")
-    hearts.steer(tmp_path, "g", "q")
     _beats(lease)
 
 
 def test_a_silenced_gate_is_silent_until_it_is_not(tmp_path: Path, hearts: Heartbeats) -> None:
     lease = _lease(tmp_path)
     lease.claim(ME, "gate 'g'")
-    hearts.steer(tmp_path, "g", "q")
+    hearts.steer(tmp_path, "q")
     _beats(lease)
     hearts.silence("g", "q")
     time.sleep(0.1)
     before = _beat_of(lease)
     time.sleep(0.1)
     assert _beat_of(lease) == before
+    other = PlanStore(tmp_path, "h", "q").lease
+    other.claim(ME, "gate 'h'")
+    _beats(other)
+    assert _beat_of(lease) == before, "of the same query, and not silenced"
     hearts.silence("g", "q", silent=False)
     _beats(lease)
+
+
+def test_a_worker_without_a_memory_sees_how_long_a_gate_has_been_silent(
+    tmp_path: Path, hearts: Heartbeats
+) -> None:
+    """The driver writes its file all the time, for the others."""
+    _lease(tmp_path).claim(ME, "gate 'g'")
+    driver = DriverFile(tmp_path, ME.owner)
+    driver.say(1, {"q": Beat(7, 0.0)}, {})
+    assert _lease(tmp_path).alive()
+    driver.say(1, {"q": Beat(7, 0.0)}, {("q", "g"): Beat(5, GONE_S + 1.0)})
+    long_ago = time.time() - 60
+    os.utime(tmp_path / "gates" / "g" / "queries" / "q" / "lease.json", (long_ago, long_ago))
+    assert not _lease(tmp_path).alive()
+    driver.say(1, {"q": Beat(8, GONE_S + 1.0)}, {})
+    assert not _lease(tmp_path).alive(), "its loop is stuck, and that of another session is not"
+
+
+def test_the_beats_of_five_hundred_gates_are_one_request(
+    memory: ObjectPath, hearts: Heartbeats, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At 20 ms a request a put for each gate takes ten seconds, and workers give a driver twenty."""
+    puts: list[str] = []
+    real = Objects.put
+    monkeypatch.setattr(
+        Objects, "put", lambda self, at, *a, **n: (puts.append(str(at)), real(self, at, *a, **n))[1]
+    )
+    leases = {}
+    for number in range(500):
+        query = f"q{number % 100}"
+        leases[number] = PlanStore(memory, f"g{number}", query).lease
+        leases[number].claim(ME, "gate")
+        hearts.steer(memory, query)
+        hearts.meet(memory, f"g{number}", query)
+    before = {number: _beat_of(lease) for number, lease in leases.items()}
+    puts.clear()
+    beats = beats_place(memory, ME.owner)
+    eventually(lambda: puts.count(str(beats)) >= 2, "two turns")
+    assert set(puts) == {str(beats)}, "whatever the number of gates"
+    for number, lease in leases.items():
+        assert _beat_of(lease) > before[number]
+
+
+def test_leases_are_given_back_with_one_word_for_the_others(
+    memory: ObjectPath, hearts: Heartbeats
+) -> None:
+    """Those of a query that has reported nothing, too: it may have failed in its first batch."""
+    for query in ("reports", "fails"):
+        for gate in ("a", "b"):
+            PlanStore(memory, gate, query).lease.claim(ME, "gate")
+        hearts.steer(memory, query)
+    PlanStore(memory, "c", "fails").lease.claim(ROME, "gate")
+    hearts.meet(memory, "a", "reports")
+    hearts.end("fails", "mine", memory, failed=True, gates=["a", "b", "c"])
+    hearts.end("reports", "another run", memory, gates=["a", "b", "c"])
+    holders = {
+        (gate, query): PlanStore(memory, gate, query).lease.holder()
+        for gate, query in (("a", "fails"), ("b", "fails"), ("c", "fails"), ("a", "reports"))
+    }
+    assert all(holders[gate, "fails"].released and holders[gate, "fails"].failed for gate in "ab")  # type: ignore[union-attr]
+    assert holders["c", "fails"] == ROME, "not ours to give back"
+    assert not holders["a", "reports"].released, "the next run has it"  # type: ignore[union-attr]
+
+
+def test_a_driver_of_an_earlier_version_beats_in_its_leases(tmp_path: Path) -> None:
+    lease = _lease(tmp_path)
+    lease.claim(ROME, "gate 'g'")
+    for count in (1, 2):
+        assert lease.beat(ROME)
+        assert lease.holder() == replace(ROME, beat=count)
+    (tmp_path / "drivers").mkdir()
+    for text in ("", "{", "[]", '{"v": 1}', '{"v": 1, "queries": {"q": 3}, "silent": {}}', '{"v": 99}'):
+        (tmp_path / "drivers" / f"{ROME.owner}.json").write_text(text)
+        assert lease.holder() == replace(ROME, beat=2), "what cannot be read says nothing"
+        assert lease.alive()
+
+
+def test_what_drivers_left_that_were_killed_long_ago_is_removed(tmp_path: Path) -> None:
+    old, young = (beats_place(tmp_path, name) for name in ("killed", "alive"))
+    for place in (old, young):
+        DriverFile(tmp_path, place.stem).say(1, {"q": Beat(1)}, {})
+    os.utime(str(old), (time.time() - 90 * 86_400,) * 2)
+    DriverFile(tmp_path, "me").say(1, {"q": Beat(1)}, {})
+    assert sorted(p.stem for p in (tmp_path / "drivers").glob("*.json")) == ["alive", "me"]
 
 
 def test_a_lost_lease_that_comes_back_is_ours_again(tmp_path: Path, hearts: Heartbeats) -> None:
     lease = _lease(tmp_path)
     lease.claim(ME, "gate 'g'")
-    hearts.steer(tmp_path, "g", "q")
+    hearts.steer(tmp_path, "q")
+    hearts.meet(tmp_path, "g", "q")
     _beats(lease)
 
     def taken() -> bool:  # again, should a beat that was under way have come after it

@@ -133,7 +133,7 @@ class TestWhereItServes:
         def refuse(*_: object) -> None:
             raise PermissionError(13, "Permission denied")
 
-        monkeypatch.setattr(on_a_port.socket.socket, "bind", refuse)
+        monkeypatch.setattr(socket.socket, "bind", refuse)
         result = run("coordinator", "--open", "--port", 80)
         assert "(Permission denied): this user may not have it" in result.output
         assert "1024 or more" in result.output

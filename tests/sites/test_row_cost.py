@@ -121,13 +121,30 @@ def _beside_neighbours(kind: type) -> tuple[float, float]:
     return kept, max(stream.per_row_s for stream in site.allocator.state.streams.values())
 
 
+class Told(Line):
+    """Somebody who is told what a row costs, and has only to find out what a batch costs besides."""
+
+    def add(self, rows: float, seconds: float, cold: bool = False) -> None:
+        if cold and self.known:
+            return
+        self._seen.append((rows, seconds))
+        self.known = self.known or rows > 0
+        self.per_row_s = 1e-4
+        self.fixed_s = max(0.0, statistics.fmean(took - 1e-4 * n for n, took in self._seen))
+
+
 def test_a_plain_line_would_shed_a_third_of_what_fits() -> None:
-    """Why a site has a fit of its own: batches that neighbours made longer raise a line's price."""
+    """Why a site has a fit of its own: batches that neighbours made longer raise a line's price.
+
+    Nobody keeps all rows here: a grant is for a batch's time, and neighbours take most of it a third of
+    the time. Who is told the price keeps 0.91 of the rows, the site's fit 0.77, a line 0.63.
+    """
+    best, _ = _beside_neighbours(Told)
     kept, price = _beside_neighbours(RowCost)
-    assert kept > 0.75
+    assert kept > 0.8 * best
     assert price < 2e-4, "a row costs 0.1 ms"
     kept, price = _beside_neighbours(Line)
-    assert kept < 0.7
+    assert kept < 0.75 * best
     assert price > 3e-4
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headgate.control import Controller
-from headgate.core.load import LoadSample, SicFlow
+from headgate.core.load import Budget, LoadSample, SicFlow
 from headgate.sites.allocator import SiteAllocator
 from headgate.sites.controller import SiteShare, SiteShareController, _alike
 from headgate.sites.settings import SiteSettings
@@ -141,3 +141,42 @@ def test_it_answers_with_an_amount_that_grows_with_time_and_not_with_a_burst() -
     assert usual.sic is not None
     assert 1 / burst.sic == pytest.approx(1.25e6), "agreed: a quarter more than it usually sends"
     assert 1 / usual.sic == pytest.approx(1e6)
+
+
+def _beside_another(quiet_from: int, fixed_s: float) -> tuple[Budget, SiteAllocator]:
+    """The last budget of a gate without rows since then, in a stream with another's; nothing is shed."""
+    now = [0.0]
+    allocator = SiteAllocator(SiteSettings("s", cores=2.0, hold_s=2.0))
+    shared = SharedSite(allocator)
+    gates: dict[str, SiteShareController] = {}
+    for name in ("busy", "quiet"):
+        allocator.state.enter(name, query=name, source=name)
+        gates[name] = SiteShareController(SiteShare(name, shared, clock=lambda: now[0]))
+    budget = Budget(1.0, "idle")
+    for batch in range(40):
+        now[0] += 2.0
+        allocator.decide(now[0])
+        busy = (1000, 4000)[batch % 2]
+        quiet = busy if batch < quiet_from else 0
+        work_s = fixed_s + 1e-4 * (busy + quiet)
+        for name, rows in (("busy", busy), ("quiet", quiet)):
+            budget = gates[name].decide(
+                LoadSample(batch, now[0], 1.0, rows, rows, stream="both", interval_s=2.0, work_s=work_s)
+            )
+    return budget, allocator
+
+
+def test_a_source_without_rows_so_far_beside_another_in_its_stream_is_not_shed() -> None:
+    budget, _ = _beside_another(0, fixed_s=0.2)
+    assert budget.keep == 1.0
+    assert budget.fits is not None
+    assert budget.fits.keep(2000, covers_s=2.0) == 1.0
+
+
+@pytest.mark.parametrize("quiet_from", [0, 10])
+def test_nor_in_a_stream_in_which_fewer_rows_would_not_help(quiet_from: int) -> None:
+    """Nothing bounds the rows of such a stream, and no share of that is a number."""
+    budget, allocator = _beside_another(quiet_from, fixed_s=3.3)
+    assert math.isinf(allocator.state.streams["both"].most_rows(2.0))
+    assert budget.fits is not None
+    assert budget.fits.keep(2000, covers_s=2.0) > 0.0

@@ -18,6 +18,7 @@ from headgate.sites.wire.incarnation import Incarnation
 from headgate.store.folder import read_json
 from headgate.store.lease import Holder
 from headgate.store.places import object_turns
+from headgate.store.places.objects import Objects
 from headgate.store.places.place import ObjectPath, Place
 from headgate.store.places.process_claim import claim_for_process
 from headgate.store.places.stores import store_of
@@ -99,6 +100,43 @@ def test_a_claim_is_refused_while_its_holder_is_heard_and_waited_for_if_not(
         other._turns._beaten -= 100.0  # type: ignore[attr-defined]
         assert not other.beat()
         assert mine.beat()
+
+
+def test_reports_and_the_end_do_not_wait_for_a_store_that_is_gone(
+    memory: ObjectPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    who = Incarnation(memory, "a")
+    numbers = [who.next()]
+    assert who._lock is not None
+    who._lock._turns._beaten -= 100.0  # type: ignore[attr-defined]
+
+    def gone(*_: object, **__: object) -> None:
+        raise OSError("nobody answers")
+
+    with monkeypatch.context() as outage:
+        for name in ("get", "put", "create", "entries", "delete"):
+            outage.setattr(Objects, name, gone)
+        numbers += [who.next(), who.next()]
+        who.close()
+    assert numbers == [1, 2, 3]
+
+
+def test_one_that_was_taken_for_gone_sends_no_more_reports(
+    memory: ObjectPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = Holder("another", host="elsewhere", boot="x", pid=7, pid_started="1")
+    with StoreTime(monkeypatch) as hours:
+        paused = Incarnation(memory, "a")
+        paused.next()
+        hours.pass_s(100)
+        monkeypatch.setattr(object_turns, "this_process", lambda: elsewhere)
+        other = Incarnation(memory, "a")
+        assert other.name == paused.name
+        assert paused._lock is not None
+        paused._lock._turns._beaten -= 100.0  # type: ignore[attr-defined]
+        with pytest.raises(ControlFolderError, match="site 'a' is running already"):
+            paused.next()
+        assert other.next() > 1
 
 
 def test_a_ticker_leaves_its_status_less_often_and_says_if_its_name_is_lost(memory: ObjectPath) -> None:

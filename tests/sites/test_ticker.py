@@ -334,7 +334,7 @@ class TestTicker:
         ticker = Ticker(SharedSite(allocator), tmp_path, [])
         with caplog.at_level(logging.WARNING, "headgate"):
             ticker.start()
-            _wait(lambda: len(decided) > 2)
+            eventually(lambda: len(decided) > 2, "three decisions")
             ticker.stop()
         assert sum("odd" in record.message for record in caplog.records) == 1
 
@@ -352,7 +352,7 @@ class TestTicker:
         ticker.start()
         try:
             history = History(tmp_path / "sic.jsonl")
-            _wait(lambda: len(list(history.lines())) > 5)
+            eventually(lambda: len(list(history.lines())) > 5, "six lines of history")
             assert client.heard == []
         finally:
             hang.set()
@@ -361,10 +361,6 @@ class TestTicker:
         assert client.closed
         ticker.stop()
         assert client.left == [None], "the second stop does nothing"
-
-
-def _wait(done: Callable[[], bool], seconds: float = 8.0) -> None:
-    eventually(done, "what this test waits for", seconds)
 
 
 class TestRealCoordinator:

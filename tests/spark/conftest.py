@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headgate.spark.loop.loop import ControlLoop
 from headgate.store.ledger.records import Ledger, Record, queries_of
+from tests.harness.late_worker import run_stateful
 
 
 class FileStream:
@@ -55,16 +56,15 @@ def run_all(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[..., Any]]
 
     def run(frame: DataFrame, mode: str = "append", checkpoint: str = "checkpoint") -> list[Any]:
         name = f"out_{uuid.uuid4().hex}"
-        query = (
-            frame.writeStream.format("memory")
-            .queryName(name)
-            .outputMode(mode)
-            .option("checkpointLocation", str(tmp_path / checkpoint))
-            .trigger(availableNow=True)
-            .start()
-        )
-        queries.append(query)
-        query.awaitTermination()
+        writer = frame.writeStream.format("memory").queryName(name).outputMode(mode)
+        writer = writer.option("checkpointLocation", str(tmp_path / checkpoint))
+        writer = writer.trigger(availableNow=True)
+
+        def start() -> Any:
+            queries.append(writer.start())
+            return queries[-1]
+
+        run_stateful(start, tmp_path / checkpoint)
         ControlLoop.of(spark).drain()
         return spark.table(name).collect()
 
@@ -88,6 +88,23 @@ def each_batch(spark: SparkSession, tmp_path: Path) -> Callable[..., None]:
             ControlLoop.of(spark).drain()
 
     return run
+
+
+@pytest.fixture
+def start(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Start a query on a frame and feed it batch by batch; one checkpoint, unless another is named."""
+    started = []
+
+    def run(frame: DataFrame, checkpoint: str = "checkpoint") -> Any:
+        writer = frame.writeStream.format("noop")
+        writer = writer.option("checkpointLocation", str(tmp_path / checkpoint))
+        started.append(writer.trigger(processingTime="100 milliseconds").start())
+        return started[-1]
+
+    yield run
+    for query in started:
+        query.stop()
+    ControlLoop.of(spark).drain()
 
 
 def records(control: Path, gate: str) -> list[Record]:

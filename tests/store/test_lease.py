@@ -24,7 +24,7 @@ class Clock:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.meanwhile = lambda: None
+        self.meanwhile: Callable[[], object] = lambda: None
 
     def __call__(self) -> float:
         return self.now
@@ -79,6 +79,61 @@ def test_one_that_is_gone_is_taken_over_after_a_while_and_must_notice(
     assert GONE_S <= clock.now <= GONE_S + 1
     assert lease.beat(OSLO)
     assert not lease.beat(ROME), "the first one, awake again, is told"
+
+
+def test_one_that_was_heard_lately_is_not_taken_over_for_its_silence_before(
+    lease: Lease, clock: Clock
+) -> None:
+    """A pause of 19 s, a beat, and it goes on: nothing of that is a silence of 20 s."""
+    lease.claim(ROME, "gate 'g'")
+
+    def wake_up_late() -> None:
+        if clock.now >= GONE_S - 1.0 and clock.now % 2.0 == 1.0:
+            lease.beat(ROME)
+
+    clock.meanwhile = wake_up_late
+    with pytest.raises(OwnedElsewhere, match="which is alive"):
+        lease.claim(OSLO, "gate 'g'")
+    assert lease.holder().owner == "rome-driver"  # type: ignore[union-attr]
+
+
+def test_of_two_that_wait_for_a_dead_one_the_second_leaves_it_to_the_first(
+    lease: Lease, clock: Clock, tmp_path: Path
+) -> None:
+    milan = Holder("milan-driver", run="r3", host="milan", boot="d", pid=9, pid_started="1")
+    lease.claim(ROME, "gate 'g'")
+    taken = Lease(tmp_path, clock=clock, sleep=clock.sleep)
+
+    def take_over_just_before() -> None:
+        if clock.now == GONE_S - 0.25:
+            taken._write(milan)
+        elif clock.now > GONE_S and clock.now % 2.0 == 0.0:
+            taken.beat(milan)
+
+    clock.meanwhile = take_over_just_before
+    with pytest.raises(OwnedElsewhere, match="process 9 on milan"):
+        lease.claim(OSLO, "gate 'g'")
+    assert taken.beat(milan)
+
+
+def test_of_two_that_take_it_over_at_one_moment_the_last_has_it_and_the_other_knows(
+    lease: Lease, clock: Clock, tmp_path: Path
+) -> None:
+    milan = Holder("milan-driver", run="r3", host="milan", boot="d", pid=9, pid_started="1")
+    lease.claim(ROME, "gate 'g'")
+    other = Lease(tmp_path, clock=clock, sleep=clock.sleep)
+    written = lease._write
+
+    def and_milan_a_moment_later(holder: Holder) -> None:
+        written(holder)
+        if holder.owner == OSLO.owner:
+            other._write(milan)
+
+    lease._write = and_milan_a_moment_later  # type: ignore[method-assign]
+    clock.meanwhile = lambda: clock.now > GONE_S and clock.now % 2.0 == 0.0 and other.beat(milan)
+    with pytest.raises(OwnedElsewhere, match="process 9 on milan"):
+        lease.claim(OSLO, "gate 'g'")
+    assert other.beat(milan)
 
 
 def test_one_that_released_it_is_followed_at_once(lease: Lease, clock: Clock) -> None:
@@ -190,6 +245,23 @@ def test_a_worker_without_a_memory_judges_by_the_age_of_the_file(tmp_path: Path)
     os.utime(tmp_path / "lease.json", (long_ago, long_ago))
     assert not Lease(tmp_path).alive()
     assert [p.name for p in tmp_path.iterdir()] == ["lease.json"]
+
+
+def test_a_query_that_begins_again_after_a_pause_finds_its_driver_alive(tmp_path: Path) -> None:
+    """A worker has heard nothing of the lease meanwhile: nothing was to be heard."""
+    now = [0.0]
+    watch = Watch(lambda: now[0])
+    first, second = replace(ROME, run="r1"), replace(ROME, run="r2")
+    lease = Lease(tmp_path, watch)
+    lease.claim(first, "gate 'g'")
+    assert lease.alive(look=False)
+    lease.release(ROME, "r1")
+    now[0] += 3 * GONE_S
+    again = Lease(tmp_path, watch)
+    again.claim(second, "gate 'g'")
+    assert again.alive(look=False)
+    now[0] += GONE_S
+    assert not again.alive(), "it has said nothing since"
 
 
 @pytest.fixture

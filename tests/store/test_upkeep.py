@@ -6,6 +6,7 @@ import json
 import math
 import os
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,15 @@ from headgate.store import upkeep as upkeep_module
 from headgate.store.crew import Crew
 from headgate.store.ledger.records import Ledger, Record, queries_of
 from headgate.store.ledger.segments import SEGMENT, Segments
+from headgate.store.places.place import ObjectPath
+from headgate.store.places.stores import store_of
 from headgate.store.plans import KEPT_PINS, PinnedPlan, PlanStore
 from headgate.store.pruning import pruned
 from headgate.store.settings_file import SettingsFile
 from headgate.store.upkeep import Upkeep, ended_queries
 from headgate.testing.clock import ManualClock
 from headgate_lab.bench.year.books import write_books
+from tests.harness.object_stores import memory as memory
 
 OPEN = PinnedPlan(KEEP_ALL, "fail-open")
 DAY = 86_400.0
@@ -192,6 +196,22 @@ def test_folders_of_ended_queries_go_after_the_retention_and_no_others(control: 
     assert queries_of(control, "g") == ["ended-lately", "idle", "own", "writing"]
     assert not list((control / "gates" / "g" / "queries").glob(".*"))
     assert lives.owner[2] == "idle"
+
+
+def test_a_clock_that_is_a_month_ahead_removes_no_query_that_lives(control: Path) -> None:
+    """Files have their times from whoever keeps them, and that is not the clock that is wrong."""
+    SettingsFile(control, "g").declare(GateSettings(hold=2))
+    store_time, ahead = time.time(), ManualClock(time.time() + 30 * DAY)
+    living = _query(control, "living", 0.0, store_time)
+    ended = _query(control, "ended", 8 * DAY, store_time)
+    _query(control, "own", 0.0, store_time)
+    mine = Upkeep(control, "g", "own", ahead)
+    mine.retention_s = 7 * DAY
+    mine.run()
+    assert living.is_dir()
+    assert not ended.exists()
+    assert pruned(control, "g", dry_run=False, clock=ahead)["ended"] == []
+    assert living.is_dir()
 
 
 def test_a_query_that_begins_again_while_folders_are_looked_at_keeps_its_own(
@@ -372,3 +392,39 @@ def test_a_plan_that_was_lost_is_shown(control: Path) -> None:
     record = Record("g", "q", 3, 10, 5, 5, Plan(0.5), origin="lost-plan")
     Ledger(control, "g", "q").append(record)
     assert "(lost-plan)" in CliRunner().invoke(main, ["ledger", "show", str(control)]).output
+
+
+def test_in_an_object_store_a_look_waits_for_fifty_batches_or_an_hour(
+    memory: ObjectPath, control: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look there is some twenty requests, and hundreds of gates would look every minute."""
+    now = [1e9]
+    asked: list[object] = []
+    monkeypatch.setattr(Crew, "take_on", lambda self, upkeep: None)
+    monkeypatch.setattr(Crew, "ask", lambda self, control=None: asked.append(control))
+    found = Upkeep.of_run(memory, "g", "q", math.inf, lambda: now[0])
+    for batch in range(49):
+        found.after(batch, math.inf)
+        assert not found.begin_pass(asked=False)
+    assert not asked
+    found.after(49, math.inf)
+    assert asked == [memory]
+    assert found.begin_pass(asked=True)
+    assert not found.begin_pass(asked=True), "it was looked at"
+    found.pass_failed()
+    assert found.begin_pass(asked=True), "again, if that failed"
+    now[0] += 3601.0
+    assert found.begin_pass(asked=False)
+    folder = Upkeep.of_run(control, "g", "q", math.inf, lambda: now[0])
+    assert folder.begin_pass(asked=False), "a look into a folder costs nothing"
+    assert not folder.begin_pass(asked=True), "but nobody has asked for this one"
+
+
+def test_a_gate_whose_batches_say_that_it_lives_leaves_no_mark_of_it(memory: ObjectPath) -> None:
+    found = Upkeep(memory, "g", "q")
+    mark = memory / "gates" / "g" / "queries" / "q" / "alive.json"
+    found.after(0, math.inf)
+    found.mark_alive()
+    assert store_of(mark).get(mark) is None
+    found.mark_alive()
+    assert store_of(mark).get(mark) is not None, "no batch since"

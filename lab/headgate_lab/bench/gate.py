@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.progress import Progress
 
-from headgate.core.plan import Plan
+from headgate.core.plan import Plan, threshold
 from headgate.demo.session import quiet_session
 from headgate.demo.workload import Workload
 from headgate.policies import Grouping, Policy, Uniform
@@ -35,6 +35,9 @@ from headgate_lab.bench.progress import bench_progress
 __all__ = ["run"]
 
 _QUERY = "bench"
+#: Exceptions of the plans under test, and the share that is kept where the price of shed rows is asked.
+_ENTRIES = (0, 100, 10_000)
+_FEW = 0.02
 
 
 class _Groups(Policy):
@@ -82,21 +85,23 @@ def _write(frame: DataFrame) -> float:
     return time.perf_counter() - started
 
 
-def _gated(spark: SparkSession, folder: Path, entries: int) -> Callable[[DataFrame], DataFrame]:
+def _gated(
+    spark: SparkSession, folder: Path, entries: int, keep: float = 0.5
+) -> Callable[[DataFrame], DataFrame]:
     """The streaming plan over a batch of rows, under a pinned plan with that many exceptions."""
-    name = f"entries-{entries}"
+    name = _name(entries, keep)
     if entries:
         routes = [(i,) for i in range(entries)]
         keys = named_keys(spark, _wide(spark, 1), ("route",), routes)
-        plan = Plan(0.5, dict.fromkeys(keys.values(), 0.25))
+        plan = Plan(keep, dict.fromkeys(keys.values(), 0.5 * keep))
     else:
-        plan = Plan(0.5)
+        plan = Plan(keep)
     store = PlanStore(folder, name, _QUERY)
     store.beat()
     store.publish(plan)
     built = Gate(
         name=name,
-        settings=GateSettings(rate=0.5),
+        settings=GateSettings(rate=keep),
         control=folder,
         policy=_Groups() if entries else Uniform(),
         controller=None,
@@ -109,6 +114,21 @@ def _gated(spark: SparkSession, folder: Path, entries: int) -> Callable[[DataFra
     return lambda frame: built.planned(spark, frame, built.shape(frame), [])
 
 
+def _name(entries: int, keep: float) -> str:
+    return f"entries-{entries}-at-{round(100 * keep)}"
+
+
+def _by_hand(frame: DataFrame) -> DataFrame:
+    """What a gate comes down to for a row that is shed: a hash of all columns, and a comparison."""
+    hashed = F.shiftrightunsigned(F.xxhash64(F.lit(7), *frame.columns), 2)
+    return frame.where(hashed < threshold(_FEW))
+
+
+def _counted(frame: DataFrame) -> DataFrame:
+    """The rows, counted as in front of a gate: Spark cannot compile through it, and writes them out."""
+    return frame.observe("counted", F.count(F.lit(1)).alias("rows"))
+
+
 def _throughput(
     spark: SparkSession, folder: Path, rows: int, rounds: int, progress: Progress
 ) -> tuple[dict[str, float], dict[str, float]]:
@@ -118,7 +138,14 @@ def _throughput(
         "gate_0": _gated(spark, folder, 0),
         "gate_100": _gated(spark, folder, 100),
         "gate_10000": _gated(spark, folder, 10_000),
+        # Of these next to nothing is kept: what is left is the price of a row that is shed.
+        "rand_shed": lambda frame: frame.where(F.rand() < _FEW),
+        "hash_shed": _by_hand,
+        "counted_hash_shed": lambda frame: _by_hand(_counted(frame)),
+        "gate_shed": _gated(spark, folder, 0, _FEW),
     }
+    stores = [PlanStore(folder, _name(entries, 0.5), _QUERY) for entries in _ENTRIES]
+    stores.append(PlanStore(folder, _name(0, _FEW), _QUERY))
     task = progress.add_task("rows a second", total=(rounds + 1) * len(variants))
     seconds: dict[str, list[float]] = {name: [] for name in variants}
     # A task reads its batch from these properties; in a stream Spark itself sets them.
@@ -126,20 +153,21 @@ def _throughput(
     for number in range(rounds + 1):
         spark.sparkContext.setLocalProperty("streaming.sql.batchId", str(number))
         for name, through in variants.items():
-            for entries in (0, 100, 10_000):
-                PlanStore(folder, f"entries-{entries}", _QUERY).beat()
+            for store in stores:
+                store.beat()
             taken = _write(through(_wide(spark, rows)))
             progress.advance(task)
             if number > 0:  # the first round compiles
                 seconds[name].append(taken)
     spark.sparkContext.setLocalProperty("sql.streaming.queryId", None)  # type: ignore[arg-type]
     spark.sparkContext.setLocalProperty("streaming.sql.batchId", None)  # type: ignore[arg-type]
+    pairs = [(f"gate_{entries}", peer) for entries in _ENTRIES for peer in ("none", "rand")]
+    pairs += [("gate_shed", "rand_shed"), ("gate_shed", "hash_shed"), ("counted_hash_shed", "hash_shed")]
     ratios = {
         f"{name}_vs_{peer}": statistics.median(
             p / g for p, g in zip(seconds[peer], seconds[name], strict=True)
         )
-        for name in ("gate_0", "gate_100", "gate_10000")
-        for peer in ("none", "rand")
+        for name, peer in pairs
     }
     return ratios, {name: rows / statistics.median(s) for name, s in seconds.items()}
 

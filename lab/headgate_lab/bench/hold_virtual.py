@@ -13,6 +13,7 @@ from headgate import HoldDelay, HoldDuration
 from headgate.whatif.arrivals import step
 from headgate.whatif.microbatch import BatchRun, MicroBatches, Workload
 from headgate_lab.bench.progress import bench_progress
+from headgate_lab.bench.virtual_demo import demo_rows
 from headgate_lab.bench.virtual_jobs import JOBS, SHAPES, WARM_UPS, Held, Job, WarmUp, hold, hold_cold
 
 __all__ = ["run"]
@@ -45,6 +46,7 @@ def run(*, quick: bool) -> dict[str, Any]:
         "steps, outages, first batches": steps,
         "how the size is known, bursts at 5 times capacity": sizes,
         "a cold start: kept of the best, and inside, by batches": cold,
+        "the demo: 45 s at 5 times capacity, whole seconds": demo_rows(range(3 if quick else 10)),
     }
     return {"bench": "hold-virtual", "ratios": ratios, "context": {"tables": tables}}
 

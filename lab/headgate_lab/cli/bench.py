@@ -43,6 +43,8 @@ def bench() -> None:
       headgate bench themis-speed         how much faster than time the simulator is
       headgate bench store-year      a year of the control folder: time, memory, bytes at start and end
       headgate bench places          a gate's batch in the control store: a folder, S3, S3 far away
+      headgate bench scale           500 gates, 100 queries, 10,000 exceptions, 200 readers of a pin
+      headgate bench page            what an open page costs, however long the ledgers are
       headgate bench loop-year       a year of batches through the control loop, in virtual time
       headgate bench site            what a site's gate costs beside a uniform one; a noisy neighbour
       headgate bench site-sizes      what a site gains by knowing a batch's size, in virtual time
@@ -180,6 +182,19 @@ _benchmark(
     "What a gate's batch costs in the control store, in a folder and on an S3 server near and far.",
     "objects",
     takes="2 minutes; quick: half of one.",
+)
+_benchmark(
+    "scale",
+    "How pins, driver and store fare with many gates, queries, exceptions and readers.",
+    "objects",
+    module="scale.scale",
+    takes="15 minutes; quick: 4.",
+)
+_benchmark(
+    "page",
+    "What an open page costs: CPU of a refresh, beside reading the ledgers.",
+    "page",
+    takes="Half a minute; quick: 10 seconds.",
 )
 
 

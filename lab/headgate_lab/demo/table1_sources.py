@@ -23,7 +23,7 @@ from pathlib import Path
 
 from headgate.durations import seconds
 from headgate.errors import BadArgument, MissingExtra
-from headgate.spark.session import check_spark_version  # first: it says which extra is missing
+from headgate.spark.session import check_session  # first: it says which extra is missing
 
 # isort: split
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -109,7 +109,7 @@ class Readings:
         return numbers.select(at.alias("timestamp"), F.col("id").alias("value"))
 
     def _stream(self, spark: SparkSession) -> DataFrame:
-        check_spark_version(spark.version)
+        check_session(spark)
         reader = spark.readStream.format("rate").option("numPartitions", "1")
         return reader.option("rowsPerSecond", str(self.rate * self.burst_factor)).load()
 

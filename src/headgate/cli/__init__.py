@@ -7,11 +7,14 @@ import click
 from headgate import __version__
 from headgate.cli.coordinator import coordinator
 from headgate.cli.demo import demo
+from headgate.cli.doctor import doctor
 from headgate.cli.federation import federation
 from headgate.cli.ledger import ledger
 from headgate.cli.plumbing import CommandsOfOthers, LazyGroup
+from headgate.cli.serve import serve
 from headgate.cli.set import set_
 from headgate.cli.status import status
+from headgate.cli.top import top
 
 __all__ = ["main"]
 
@@ -24,14 +27,19 @@ def main() -> None:
     \b
     Examples:
       headgate demo                                  a stream at 5 times capacity, twice
+      headgate doctor --control /shared/control      would gates work here?
       headgate status /shared/control                what every gate does now
+      headgate serve --control /shared/control       the same as a live page
       headgate set /shared/control rides --mode monitor
       headgate ledger verify /shared/control         does every row add up?
     """
 
 
 main.add_command(demo)
+main.add_command(doctor)
 main.add_command(status)
+main.add_command(serve)
+main.add_command(top)
 main.add_command(set_)
 main.add_command(ledger)
 main.add_command(coordinator)

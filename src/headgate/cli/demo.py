@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 
-from headgate.cli.plumbing import json_option, print_json
+from headgate.cli.plumbing import import_or_explain, json_option, print_json
 from headgate.errors import BadArgument, MissingExtra
 
 if TYPE_CHECKING:
@@ -44,6 +47,7 @@ __all__ = ["demo"]
     type=click.Path(file_okay=False, path_type=Path),
     help="The gate's control folder; its ledger stays there.",
 )
+@click.option("--page", is_flag=True, help="A live page of the gate, until ctrl-C; prints its address.")
 @json_option
 def demo(
     seconds: float,
@@ -53,6 +57,7 @@ def demo(
     trigger: str,
     out: Path,
     control: Path,
+    page: bool,
     as_json: bool,
 ) -> None:
     """A stream at several times what this machine sustains, without a gate and then with one.
@@ -72,14 +77,39 @@ def demo(
       headgate demo
       headgate demo --load 10 --target "3 seconds" --seconds 60
       headgate demo --rate 200000 --out demo.png --json
+      headgate demo --page                           with a live page in the browser
     """
     console = Console(stderr=True, highlight=False)
     plan = _plan(seconds, rate, load, target, trigger)
-    result = _run(plan, control, console)
-    picture = _picture(result, out, console)
-    if as_json:
-        print_json({**result.to_json(), "plot": picture, "control": str(control)})
+    with _page(control, console, page) as wait:
+        result = _run(plan, control, console)
+        picture = _picture(result, out, console)
+        if as_json:
+            print_json({**result.to_json(), "plot": picture, "control": str(control)})
+            return
+        _tell(result, picture, control)
+        wait()
+
+
+@contextmanager
+def _page(control: Path, console: Console, wanted: bool) -> Iterator[Any]:
+    """The live page while the demo runs; what is yielded waits for ctrl-C where there is one."""
+    if not wanted:
+        yield lambda: None
         return
+    server_class: Any = import_or_explain("headgate.page.server:PageServer", "page")
+    with server_class(control.absolute(), port=0) as server:
+        console.print(f"The page: {server.url} (the gate is on it in the second run)")
+
+        def wait() -> None:
+            console.print(f"The page stays at {server.url}; ctrl-C ends it")
+            with suppress(KeyboardInterrupt):
+                threading.Event().wait()
+
+        yield wait
+
+
+def _tell(result: DemoResult, picture: str | None, control: Path) -> None:
     from headgate.demo.report import headline, result_table
 
     out_console = Console(highlight=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import click
@@ -12,8 +11,9 @@ from headgate.errors import BadArgument
 from headgate.settings import MODES, GateSettings
 from headgate.store.folder import used_control_folder
 from headgate.store.settings_file import SettingsFile
+from headgate.view.wording import retention_text, target_text
 
-__all__ = ["retention_text", "set_", "target_text"]
+__all__ = ["set_"]
 
 
 @click.command("set", short_help="Change a gate while its query runs.")
@@ -68,21 +68,3 @@ def set_(control: str, gate: str, reset: bool, as_json: bool, **options: str | f
 
 def _as_json(settings: GateSettings, file: SettingsFile) -> dict[str, Any]:
     return {"settings": settings.to_json(), "changed": file.overrides()}
-
-
-def target_text(settings: GateSettings) -> str:
-    """What the gate holds, in a few words."""
-    if settings.rate is not None:
-        return f"rate {settings.rate:g}"
-    kind = "hold" if settings.hold is not None else "delay"
-    return f"{kind} {settings.target_s:g} s"
-
-
-def retention_text(retention_s: float) -> str:
-    """How long records are kept, in a few words."""
-    if math.isinf(retention_s):
-        return "records kept for ever"
-    days = retention_s / 86_400.0
-    return (
-        f"records kept {days:g} days" if days >= 2.0 else f"records kept {retention_s / 3600.0:g} hours"
-    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import socket
 import threading
 import time
 
@@ -11,6 +9,7 @@ from uvicorn import Config, Server
 
 from headgate.coordinator.app import ServiceSettings, coordinator_app
 from headgate.coordinator.connections import guarded
+from headgate.coordinator.port import bound_socket
 from headgate.coordinator.registry import Registry
 from headgate.errors import BadArgument
 from headgate.sites.wire.http import is_loopback
@@ -40,7 +39,7 @@ class CoordinatorServer:
                 "give --secret-file, or --open with --host 127.0.0.1"
             )
         settings = settings or ServiceSettings()
-        self._socket = _bound(host, port)
+        self._socket = bound_socket(host, port)
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._socket.getsockname()[1]}"
         config = Config(
@@ -85,31 +84,3 @@ class CoordinatorServer:
     def __exit__(self, *_: object) -> None:
         self.stop()
         self._thread.join(10)
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    if type(port) is not int or not 0 <= port <= 65535:
-        raise BadArgument(f"port={port!r}: give a whole number from 1 to 65535, or 0 for any free one")
-    try:
-        family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        found = socket.socket(family, kind, number)
-    except OSError as error:
-        raise BadArgument(f"host={host!r} ({error}): give an address of this machine") from None
-    try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind(address)
-        found.listen(128)  # from here on the port is taken, and whoever asks is answered in a moment
-    except OSError as error:
-        found.close()
-        reason = error.strerror or error
-        raise BadArgument(f"{host}:{port} cannot be had ({reason}): {_advice(error.errno)}") from None
-    return found
-
-
-def _advice(number: int | None) -> str:
-    """What to do about a port that cannot be bound."""
-    if number == errno.EADDRNOTAVAIL:
-        return "give an address of this machine as --host; 0.0.0.0 or :: are all that it has"
-    if number in (errno.EACCES, errno.EPERM):
-        return "this user may not have it; give a --port of 1024 or more"
-    return "stop what has it, or give another --port; 0 takes a free one"

@@ -9,10 +9,12 @@ from typing import Any
 
 from headgate.errors import SnapshotError
 
-__all__ = ["OFFSETS", "BatchSize", "RowsExpected", "Sizing"]
+__all__ = ["OFFSETS", "RECORDS", "BatchSize", "RowsExpected", "Sizing"]
 
 #: The unit of sources whose offsets count rows: before any batch has shown it, one is taken for a row.
 OFFSETS = "offsets"
+#: The unit of sources that know how many rows they have, as Delta tables do.
+RECORDS = "records"
 #: Of all batches before, so much counts beside the latest: about the last four that tell decide.
 _MEMORY = 0.7
 #: A batch with so many rows is believed alone where it brought more of them than was usual: too few
@@ -30,8 +32,8 @@ class BatchSize:
     """What one source has for a batch, in the unit in which its offsets count."""
 
     units: float
-    #: ``offsets`` (Kafka's: some have no row), ``steps`` (seconds, of the rate source), ``bytes``,
-    #: ``files``.
+    #: ``offsets`` (Kafka's: some have no row), ``records``, ``steps`` (seconds, of the rate source),
+    #: ``bytes``, ``files``.
     unit: str
 
 
@@ -131,7 +133,7 @@ class Sizing:
         size, known = sizes[index], self._known.get(index)
         if known is not None and known.unit == size.unit:
             return size.units * max(known.rows / known.units, known.latest)
-        return float(size.units) if size.unit == OFFSETS else None
+        return float(size.units) if size.unit in (OFFSETS, RECORDS) else None
 
     def unit(self, sizes: Sequence[BatchSize]) -> str:
         """In what the size is known."""

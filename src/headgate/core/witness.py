@@ -1,8 +1,9 @@
 """Is a batch's count true? What the source says of it, and what stands between the source and the gate.
 
-Spark's observed metrics are those of the last pass over each partition. A sink that looks at a batch
-again (``isEmpty``, ``take``) or stops early (``limit``) leaves counts that are too low in front of the
-gate and behind it alike, so that they always add up. Only somebody else can contradict them.
+Spark's observed metrics are those of the last pass over each partition; before 4.3 those of all passes
+together. A sink that looks at a batch again (``isEmpty``, ``take``) or stops early (``limit``) leaves
+counts that are too low, or too high, in front of the gate and behind it alike, so that they always
+balance. Only somebody else can contradict them; where passes are added up, the source's count cannot.
 """
 
 from __future__ import annotations
@@ -34,8 +35,13 @@ class Witness:
     in_range: int | None = None
     #: Whether the sink (``foreachBatch``, other people's) may read the batch again, or a part of it.
     rereads: bool = False
-    #: Where it may: whether the last pass read as much as any other; None where nobody can tell.
+    #: Whether the sink (files, a Delta table) passes over a batch that it has, and then reads nothing.
+    passes_over: bool = False
+    #: Where it may: whether what was counted is one whole pass; None where nobody can tell. The last
+    #: pass must have read as much as any other; where passes are added up, there must be no other.
     whole: bool | None = None
+    #: Whether counts are those of all passes together, and not of the last one.
+    added_up: bool = False
     #: Whether something behind the gate (a limit) ends the reading before the batch is over; None where
     #: the query's plan is not to be had.
     cut_short: bool | None = None
@@ -50,10 +56,17 @@ def cross_examine(sample: LoadSample, relation: str, witness: Witness) -> tuple[
     was a whole one, ``bound`` that the source handed out no fewer.
     """
     arrived, given, range_ = sample.arrived, witness.handed_out or None, witness.in_range
+    together = witness.rereads and witness.added_up
+    if together and witness.whole is False:
+        return "", (
+            f"the batch was read more than once, and this Spark adds up what the passes counted "
+            f"({arrived:,} rows): in foreachBatch, persist() the frame before using it twice"
+        )
     if relation == EQUAL and range_ is not None and arrived == range_:
         return "offsets", ""
     if relation != UNKNOWN:
-        most = max((n for n in (given, range_) if n is not None), default=None)
+        said = (range_,) if together and range_ is not None else (given, range_)
+        most = max((n for n in said if n is not None), default=None)
         if most is not None and arrived > most:
             return "", f"{arrived:,} rows were counted, and the source handed out {most:,}"
     if witness.cut_short:
@@ -70,6 +83,8 @@ def cross_examine(sample: LoadSample, relation: str, witness: Witness) -> tuple[
         return _equal(arrived, given, range_, witness)
     if witness.whole:
         return "passes", ""
+    if together:
+        return "", ""  # the source adds up the passes, too: that it handed out as much proves nothing
     again = witness.rereads and relation == AT_MOST and range_ and given and given > range_
     if again and not _whole(given or 0, range_ or 0):
         return "", f"the batch of {range_:,} offsets was read in part again ({given:,} rows in all)"
@@ -82,6 +97,8 @@ def _equal(arrived: int, given: int | None, range_: int | None, witness: Witness
         return "passes", ""
     if given is None:
         return "", ""  # offsets without rows behind them (markers, compaction) prove nothing alone
+    if witness.rereads and witness.added_up:
+        return "", ""  # the source adds up the passes, too
     if given == arrived:
         if range_ is not None and witness.rereads and 2 * arrived < range_:
             return "", f"{arrived:,} rows were read of a batch of {range_:,} offsets"

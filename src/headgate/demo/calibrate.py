@@ -1,13 +1,17 @@
 """How many rows a second this machine sustains on the demo's query, within a target.
 
-Two streams tell. A slow one runs until its batches stop getting shorter: the JVM is warm, and the
+Three streams tell. A slow one runs until its batches stop getting shorter: the JVM is warm, and the
 shortest batch is the price of a batch as such. Then one that brings about as much as a small machine
-can do keeps it busy for a while, in which the JVM compiles what handles rows; its best batch is the
+can do keeps it busy for a while, in which the JVM compiles what handles rows; its best batch is a
 price of a row. The best batches count, because whatever else the machine does only ever makes a batch
 longer. A straight line through both, `duration = a + b * rows`, says how many rows a batch of the
 target's length may have. Sustained means that such a batch also brings no more rows than that: in a
 time T arrive C * T rows, and they must take no longer than T. So C = (T - a) / (b * T), with the
 trigger's interval in place of T where it is longer.
+
+The third stream brings just that rate, and its batches of about the target's length set the price of a
+row anew. What a batch costs need not be a straight line: the work for each road and window is shared by
+all rows of a batch, so a row may be cheaper in a batch of many seconds than in a shorter one.
 """
 
 from __future__ import annotations
@@ -39,14 +43,19 @@ class Capacity:
 
 @dataclass(frozen=True)
 class Calibration:
-    """How to look for it: the rates of the two streams, and how long they run."""
+    """How to look for it: the rates of the streams, and how long they run."""
 
     slow_rate: int = 3_000
     slow_batches: int = 6
     busy_rate: int = 150_000
     busy_s: float = 15.0
     busy_batches: int = 3
-    #: Neither stream runs longer than this.
+    #: The stream at the rate that was found: how long it runs, and which of its batches count, by their
+    #: rows as shares of those of a batch that takes the target.
+    check_s: float = 10.0
+    check_from: float = 0.4
+    check_to: float = 2.0
+    #: No stream runs longer than this.
     longest_s: float = 30.0
 
     def measure(
@@ -57,7 +66,7 @@ class Calibration:
         scratch: Path,
         on_batch: Callable[[Batch], None] = lambda batch: None,
     ) -> Capacity:
-        """Run both streams, and draw the line."""
+        """Run the streams, and draw the lines."""
         slow: list[Batch] = []
         with closing(_batches(spark, workload, self.slow_rate, scratch / "slow", self.longest_s)) as run:
             for batch in run:
@@ -74,7 +83,33 @@ class Calibration:
                 busy.append(batch)
                 if time.monotonic() - began > self.busy_s and len(busy) >= self.busy_batches:
                     break
-        return self.line(slow, busy, target_s, workload.trigger_s)
+        found = self.line(slow, busy, target_s, workload.trigger_s)
+        rate = max(1, round(found.rows_per_second))
+        checked: list[Batch] = []
+        began = time.monotonic()
+        with closing(_batches(spark, workload, rate, scratch / "check", self.longest_s)) as run:
+            for batch in run:
+                on_batch(batch)
+                checked.append(batch)
+                if time.monotonic() - began > self.check_s:
+                    break
+        return self.checked(found, checked, target_s, workload.trigger_s)
+
+    def checked(
+        self, found: Capacity, batches: list[Batch], target_s: float, trigger_s: float
+    ) -> Capacity:
+        """The capacity by batches of a stream at the rate that was found.
+
+        Those of about the target's length set the price of a row; where there is none, what was found
+        stands.
+        """
+        rows = found.rows_per_second * max(target_s, trigger_s)
+        near = [b for b in batches if self.check_from * rows <= b.arrived <= self.check_to * rows]
+        prices = [(b.duration_s - found.fixed_s) / b.arrived for b in near]
+        if not prices:
+            return found
+        per_row = max(min(prices), 1e-9)
+        return Capacity(_sustained(target_s, trigger_s, found.fixed_s, per_row), found.fixed_s, per_row)
 
     def line(self, slow: list[Batch], busy: list[Batch], target_s: float, trigger_s: float) -> Capacity:
         """The line through the best batch of each stream, and what it says of a target."""
@@ -94,8 +129,11 @@ class Calibration:
                 f"target {target_s:g} s: on this machine a batch takes {fixed:.2f} s before its first "
                 f"row, so no shedding can hold it; try --target '{2.5 * fixed:.1f} seconds'"
             )
-        rows = (target_s - fixed) / per_row / max(target_s, trigger_s)
-        return Capacity(rows, fixed, per_row)
+        return Capacity(_sustained(target_s, trigger_s, fixed, per_row), fixed, per_row)
+
+
+def _sustained(target_s: float, trigger_s: float, fixed_s: float, per_row_s: float) -> float:
+    return (target_s - fixed_s) / per_row_s / max(target_s, trigger_s)
 
 
 def _batches(

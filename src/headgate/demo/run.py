@@ -13,6 +13,7 @@ from headgate.demo.books import ledger_agrees, rows_agree
 from headgate.demo.calibrate import Calibration
 from headgate.demo.progress import Progress, Silent
 from headgate.demo.side import Runner, sustains
+from headgate.demo.warm_up import WarmUp
 from headgate.demo.watch import GATE, counted
 from headgate.demo.workload import ARRIVAL, Workload
 from headgate.durations import Duration, seconds
@@ -73,6 +74,7 @@ class Demo:
     capacity: float | None = None
     workload: Workload = field(default_factory=Workload)
     calibration: Calibration = field(default_factory=Calibration)
+    warm_up: WarmUp = field(default_factory=WarmUp)
 
     def __post_init__(self) -> None:
         seconds(self.target, "target")
@@ -101,6 +103,9 @@ class Demo:
                 break
             capacity = max(capacity, float(rate))
         ungated.ledger_balanced = rows_agree(ungated)
+        if self.capacity is None:  # else nothing has warmed up the side without a gate either
+            progress.stage("warming a gate up, as the side without was", self.warm_up.seconds, target_s)
+            self.warm_up.run(self.workload, rows, scratch, progress)
         progress.stage(f"with a gate: {rate:,} rows/s", self.seconds, target_s)
         held = gate(GATE, hold=self.target, control=str(opened), arrival=ARRIVAL, start=_START)
         behind = rows.transform(held)
@@ -118,6 +123,6 @@ class Demo:
         if self.capacity is not None:
             return self.capacity
         target_s = seconds(self.target, "target")
-        progress.stage("measuring what this machine sustains", 25.0, target_s)
+        progress.stage("measuring what this machine sustains", 35.0, target_s)
         found = self.calibration.measure(spark, self.workload, target_s, scratch, progress.tick)
         return found.rows_per_second

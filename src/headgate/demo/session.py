@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from headgate.errors import UnsupportedSpark
-from headgate.spark.session import check_spark_version  # first: it says which extra is missing
+from headgate.spark.session import check_session  # first: it says which extra is missing
+from headgate.spark.versions.checkpoint_files import by_file_system
 
 # isort: split
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -24,11 +25,7 @@ _Settings = dict[str, bool | float | int | str | None]
 #: Where Hadoop's native library is not to be had, its local file system starts processes to look at a
 #: file's mode and to change it: twenty for each file of a stream's checkpoint, and a batch writes two or
 #: more. With this setting it is four. On a cluster, checkpoints are not on local disks.
-LOCAL_CHECKPOINTS: _Settings = {
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
-}
+LOCAL_CHECKPOINTS: _Settings = {**by_file_system()}
 
 
 @contextlib.contextmanager
@@ -64,7 +61,7 @@ def quiet_session(
             f"spark://HOST:PORT. The last it said: {_tail(log)}"
         ) from error
     try:
-        check_spark_version(spark.version)
+        check_session(spark)
         spark.sparkContext.setLogLevel("WARN")
         yield spark
     finally:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from headgate.durations import Duration, seconds
 from headgate.errors import BadArgument
-from headgate.spark.session import check_spark_version  # first: it says which extra is missing
+from headgate.spark.session import check_session  # first: it says which extra is missing
 
 # isort: split
 from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +49,7 @@ class Workload:
 
     def arrivals(self, spark: SparkSession, rows_per_second: int) -> DataFrame:
         """A stream of `timestamp, value, road, speed`; `value` numbers the rows, from 0."""
-        check_spark_version(spark.version)
+        check_session(spark)
         rows = (
             spark.readStream.format("rate")
             .option("rowsPerSecond", str(rows_per_second))

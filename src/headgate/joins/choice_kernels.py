@@ -7,14 +7,12 @@ reads every pair once, in a few nanoseconds, and writes little.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 
 from headgate.joins.arrays import Floats, Indices, Integers, Singles
+from headgate.joins.instructions import bits_of
 from headgate.joins.packing_kernels import mix64
 
 __all__ = [
@@ -90,18 +88,6 @@ def weighted_scores(
 _SHIFT = np.uint64(47)
 BINS = 1 << 16
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-
-
-def _bits(context: Any, number: Any) -> Any:
-    """The bits of a number as a word; those of numbers that are not negative order as the numbers do."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], context.get_value_type(types.uint64))
-
-    return types.uint64(types.float64), code
-
-
-bits_of: Any = intrinsic(_bits)
 
 
 @njit(cache=True)

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from numba import njit
 
 from headgate.joins.arrays import Indices, Integers, Singles, Words
+from headgate.joins.instructions import lowest_bit
 from headgate.joins.kernels import (
     OVERLAP,
     Pairs,
@@ -33,7 +34,6 @@ from headgate.joins.kernels import (
     _inside,
     _room,
     _verify,
-    lowest_bit,
 )
 from headgate.joins.packing_kernels import mix64
 

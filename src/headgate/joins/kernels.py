@@ -16,10 +16,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 
 from headgate.joins.arrays import Bytes, Indices, Integers, Singles, Words
+from headgate.joins.instructions import lowest_bit, popcount
 
 __all__ = [
     "SetBlock",
@@ -57,29 +57,6 @@ class Window(NamedTuple):
     after: int
     first: int
     last: int
-
-
-def _popcount(context: Any, word: Any) -> Any:
-    """Bits set in a word; the processor's own instruction."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.ctpop(arguments[0])
-
-    return types.uint64(types.uint64), code
-
-
-def _lowest_bit(context: Any, word: Any) -> Any:
-    """The position of the lowest bit set in a word that is not 0."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
-
-    return types.int64(types.uint64), code
-
-
-#: Instructions of the processor that numba has no name for.
-popcount: Any = intrinsic(_popcount)
-lowest_bit: Any = intrinsic(_lowest_bit)
 
 
 @njit(cache=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from headgate.joins.arrays import Buckets, Bytes, Indices, Integers, Singles, Words
-from headgate.joins.kernels import popcount
+from headgate.joins.instructions import popcount
 
 __all__ = ["bucket_items", "mix64", "pack_sets", "pack_weights"]
 

@@ -212,14 +212,11 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
         self._groups.add(report)
         if self._met.expected is not None:
             self._sizing.add(self._met.expected.sizes, sample.arrived)
-        state = self._budget.state
         budget = self._controller.decide(self._demand(report))
         # An empty first batch says nothing: the opening budget is for the first rows.
         self._opened = self._opened or sample.arrived > 0
         if self._opened:
             self._budget = budget
-        if self._budget.state != state:
-            log.info("%s: %s -> %s (%s)", self, state, self._budget.state, self._budget.why)
 
     def _examined(self, report: BatchReport) -> tuple[str, str]:
         """Who confirms the batch's counts, and what speaks against them."""
@@ -230,6 +227,26 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
                 witness = replace(witness, cut_short=witness.limits > self.spec.limits)
             confirmed_by, doubt = cross_examine(report.sample, self.spec.relation, witness)
         return confirmed_by, doubt or self._unlike_before(report)
+
+    def handle(self, report: BatchReport) -> Record | None:
+        """A batch of its query ended; one that its sink has passed over is recorded already."""
+        if self._passed_over_by_sink(report):
+            self.pass_over(report.sample.batch_id)
+            return None
+        return super().handle(report)
+
+    def _passed_over_by_sink(self, report: BatchReport) -> bool:
+        """Whether a batch that runs again was read by nobody, since its sink has it from before."""
+        sample, witness = report.sample, report.witness
+        if not self._may_be_replay or witness is None or not witness.passes_over:
+            return False
+        if sample.arrived or sample.kept or witness.handed_out:
+            return False
+        try:
+            before = self._ledger.record(sample.batch_id)
+        except (OSError, HeadgateError, KeyError, TypeError, ValueError):
+            return False
+        return before is not None and before.arrived > 0
 
     def _unlike_before(self, report: BatchReport) -> str:
         """Whether a batch that runs again kept other rows than it did before; only a run's first can."""

@@ -22,8 +22,9 @@ from headgate.settings import GateSettings
 from headgate.store.folder import read_json, write_json
 from headgate.store.ledger.bookkeeper import Bookkeeper
 from headgate.store.ledger.records import Ledger, Record
+from headgate.store.ledger.standing import Standing
 from headgate.store.plans import PinnedPlan, PlanStore
-from headgate.store.settings_file import SettingsFile
+from headgate.store.settings_file import SettingsFile, last_change
 from headgate.store.upkeep import Upkeep
 
 __all__ = ["BookedRun", "Run", "SettledRun"]
@@ -32,6 +33,8 @@ log = logging.getLogger("headgate")
 
 #: How often an object store is asked whether people changed settings: each look is a request.
 _ASK_S = 2.0
+#: A command of an earlier version leaves no mark of what it changed: that is seen so late.
+_ASK_ANYWAY_S = 60.0
 
 S = TypeVar("S", bound=Spec)
 R = TypeVar("R", bound=Report)
@@ -67,6 +70,10 @@ class Run(ABC, Generic[S, R]):
     def finish(self) -> None:
         """Its query is over: write what could not be written before."""
 
+    def standing(self) -> dict[str, Any] | None:
+        """How it stands, for people; None where that must be looked up."""
+        return None
+
 
 class BookedRun(Run[S, R]):
     """A run with a folder of its own: plans, records, what was learned."""
@@ -82,6 +89,9 @@ class BookedRun(Run[S, R]):
         self._store = PlanStore(spec.control, spec.name, query, clock)
         self._ledger = Ledger(spec.control, spec.name, query)
         self._books = Bookkeeper(self._ledger, str(self))
+        self._standing: Standing | None = None
+        #: As it was last told.
+        self._told_state = ""
         self.upkeep = Upkeep.of_run(spec.control, spec.name, query, retention_s, clock)
 
     def __str__(self) -> str:
@@ -93,13 +103,41 @@ class BookedRun(Run[S, R]):
         self.learn(report)
         self.publish()
         record = self.record(report)
+        self._tell_state(record)
         try:
             self._books.add(record)
+            self._stand(record)
             self.remember(report)
             self.upkeep.after(record.batch, self.upkeep.retention_s)
         except OSError as error:
             log.warning("%s: batch %d is not in the ledger (%s)", self, record.batch, error)
         return record
+
+    def _stand(self, record: Record) -> None:
+        """Keep up what people are shown, from the first batch on."""
+        if self._standing is None:
+            self._standing = Standing(Ledger(self.spec.control, self.spec.name, self.query))
+        self._standing.take(record)
+
+    def standing(self) -> dict[str, Any] | None:
+        """From its first batch on, without a look at the ledger."""
+        if self._standing is None:
+            return None
+        kind = {"kind": self.KIND, **self.shown_settings()}
+        return {**kind, **self._standing.to_json(self._store.last_published)}
+
+    def shown_settings(self) -> dict[str, Any]:
+        """The settings that hold, where people may change them."""
+        return {}
+
+    def _tell_state(self, record: Record) -> None:
+        """One line in the log when the state changes, and none for a batch."""
+        if record.state != self._told_state:
+            if self._told_state or record.state != "idle":
+                log.info(
+                    "%s: %s -> %s (%s)", self, self._told_state or "start", record.state, record.why
+                )
+            self._told_state = record.state
 
     @abstractmethod
     def begin(self) -> float:
@@ -176,13 +214,18 @@ class SettledRun(BookedRun[WithSettings, R]):
     """A run whose settings people may change while it is at work."""
 
     settings: GateSettings
-    #: People's changes as an object store had them, and when it was asked, by this process's clock.
-    _asked: tuple[float, dict[str, Any]] | None = None
+    #: People's changes as an object store had them: when it was asked, by this process's clock, and the
+    #: mark of the latest change in the whole store.
+    _asked: tuple[float, str | None, dict[str, Any]] | None = None
 
     def begin(self) -> float:
         """What its code says, with people's changes on top."""
         self.settings = self.effective_settings(self.spec.settings)
         return self.settings.retention_s
+
+    def shown_settings(self) -> dict[str, Any]:
+        """The settings that hold."""
+        return {"settings": self.settings.to_json()}
 
     def effective_settings(self, otherwise: GateSettings) -> GateSettings:
         """What its own code says, with people's changes on top; `otherwise` if those cannot be read.
@@ -196,11 +239,14 @@ class SettledRun(BookedRun[WithSettings, R]):
             return otherwise
 
     def _overrides(self) -> dict[str, Any]:
-        """What people changed. A file is looked at whenever it matters, a server every two seconds."""
+        """What people changed. A file is looked at whenever it matters, a server every two seconds.
+
+        There it is one request for all gates: whether anything was changed at all.
+        """
         file = SettingsFile(self.spec.control, self.spec.name)
         if isinstance(self.spec.control, Path):
             return file.overrides()
-        now = time.monotonic()
-        if self._asked is None or now - self._asked[0] >= _ASK_S:
-            self._asked = now, file.overrides()
-        return self._asked[1]
+        now, mark = time.monotonic(), last_change(self.spec.control, _ASK_S)
+        if self._asked is None or self._asked[1] != mark or now - self._asked[0] >= _ASK_ANYWAY_S:
+            self._asked = now, mark, file.overrides()
+        return self._asked[2]

@@ -190,10 +190,11 @@ class SiteAllocator:
         granted, expected = sum(latest) / len(latest), self.expected(gate, now_s)
         gate.rate = min(1.0, granted / expected) if expected > 0 else 1.0
         gate.quota = granted if gate.rate < 1.0 else None
-        # A source that is quiet just now comes back with its usual rows, and not with what is left of
-        # their mean by then.
-        returning = gate.offered.while_collecting if self._is_quiet(gate, now_s) else 0.0
-        gate.per_s = gate.rate * max(expected, returning)
+        coming = self.coming(gate, now_s)
+        if coming <= 0.0:  # it has had no row so far: an amount for it would be none
+            gate.per_s = None
+            return
+        gate.per_s = gate.rate * coming
         if gate.rate >= 1.0:
             gate.per_s *= max(self._room, self.settings.tuning.lumps)
 
@@ -234,6 +235,15 @@ class SiteAllocator:
             return over_window
         return over_window if self._is_quiet(gate, now_s) else latest
 
+    def coming(self, gate: GateAccount, now_s: float) -> float:
+        """Rows a second of its next batch that has any.
+
+        A source that is quiet just now comes back with its usual rows, and not with what is left of
+        their mean by then.
+        """
+        expected = self.expected(gate, now_s)
+        return max(expected, gate.offered.while_collecting) if self._is_quiet(gate, now_s) else expected
+
     def _is_quiet(self, gate: GateAccount, now_s: float) -> bool:
         """Whether its rows stay away."""
         stream = self.state.streams[gate.stream]
@@ -241,24 +251,28 @@ class SiteAllocator:
         silent = now_s - self.state.seen_s(gate)
         return silent > self.settings.tuning.rate.quiet * max(window, stream.duration_s)
 
-    def possible(self, gate: GateAccount, now_s: float, over_s: float) -> float:
+    def possible(
+        self, gate: GateAccount, now_s: float, over_s: float, *, returning: bool = False
+    ) -> float:
         """Rows a second of this gate that its stream can process in time, if it had all the cores.
 
         A batch covers `over_s`. Where a stream has derived rows and a source's, the source gets what the
-        derived rows leave.
+        derived rows leave. `returning`: of a batch in which rows come that stay away just now.
         """
         if self.settings.rows_per_s is not None:
             return math.inf
         stream = self.state.streams[gate.stream]
         most = stream.most_rows(self.settings.cores) / over_s
         rows = {True: 0.0, False: 0.0}
+        count = self.coming if returning else self.expected
         for other in self.state.gates.values():
             if other.stream == gate.stream:
-                rows[other.derived] += self.expected(other, now_s)
+                rows[other.derived] += count(other, now_s)
         if not gate.derived:
             most = max(0.0, most - rows[True])
-        together = rows[gate.derived]
-        return most * self.expected(gate, now_s) / together if together > 0 else most
+        own, together = count(gate, now_s), rows[gate.derived]
+        # Of one that has had no row so far nobody knows its part; and what has no bound has no parts.
+        return most * own / together if own > 0.0 and math.isfinite(most) else most
 
     @property
     def level(self) -> float:

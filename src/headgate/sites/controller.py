@@ -93,7 +93,7 @@ class SiteShareController(Controller):
                     usual_s, min(stream.duration_s, allocator.settings.tuning.lumps * usual_s)
                 )
             grant = TimeGrant(gate.per_s, min(stream.trigger_s, longest_s), longest_s)
-        most = allocator.possible(gate, now_s, stream.batch_s) * stream.batch_s
+        most = allocator.possible(gate, now_s, stream.batch_s, returning=True) * stream.batch_s
         return RowBudget(stream.hold_s, most=most, min_keep=self._config.min_keep, grant=grant)
 
     def _first(self, allocator: SiteAllocator, now_s: float) -> RowBudget:

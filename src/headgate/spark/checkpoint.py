@@ -18,11 +18,12 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headgate.errors import BadArgument
-from headgate.store.folder import names_in
+from headgate.store.folder import is_used, names_in
 from headgate.store.places.place import ObjectPath, Place, place_from
 from headgate.store.places.stores import store_of
 
 __all__ = [
+    "began_before",
     "check_checkpoint",
     "checkpoint_place",
     "ends_of_batch",
@@ -31,6 +32,7 @@ __all__ = [
     "forget_checkpoint",
     "location_of",
     "local_path",
+    "open_checkpoint",
     "query_in",
     "records_between",
 ]
@@ -50,6 +52,19 @@ def checkpoint_place(location: str) -> Place | None:
     """
     found = place_from(location)
     return found if isinstance(found, ObjectPath) else local_path(location)
+
+
+def open_checkpoint(checkpoint: str | os.PathLike[str]) -> Place:
+    """The checkpoint that a person gave, as Spark takes it; refused where it cannot be read here."""
+    location = os.fspath(checkpoint)
+    found = checkpoint_place(location)
+    if found is None:
+        raise BadArgument(
+            f"checkpoint={location!r} is on a file system that this process cannot read: give a folder "
+            "(file:///... too) or an address in an object store (s3a://, gs://, abfss://); a copy "
+            "of its folders offsets, commits and sources will do"
+        )
+    return found
 
 
 def _text_of(path: Place) -> str:
@@ -103,6 +118,15 @@ def check_checkpoint(checkpoint: str | os.PathLike[str]) -> str:
             "give the folder that the query gets as checkpointLocation"
         )
     return location
+
+
+def began_before(location: str) -> bool:
+    """Whether a query has batches behind it; True where that cannot be told from here."""
+    place = checkpoint_place(location)
+    try:
+        return place is None or not is_used(place) or bool(names_in(place / "commits"))
+    except OSError:
+        return True
 
 
 def query_in(checkpoint: Place) -> str | None:

@@ -1,10 +1,9 @@
-"""Is this Spark one that Headgate can run on?"""
+"""The session of a frame, classic or Connect."""
 
 from __future__ import annotations
 
-import re
-
-from headgate.errors import MissingExtra, UnsupportedSpark
+from headgate.errors import MissingExtra
+from headgate.spark.versions.supported import version_of
 
 try:
     import pyarrow  # noqa: F401  (Spark's Python data sources need it)
@@ -12,25 +11,18 @@ try:
 except ImportError as error:
     raise MissingExtra(error.name or "pyspark", "spark") from error
 
-__all__ = ["check_spark_version", "is_connect", "session_of"]
-
-_OLDEST = (4, 3)
+__all__ = ["check_session", "is_connect", "session_of"]
 
 
-def check_spark_version(version: str) -> None:
-    """Refuse a Spark older than 4.3."""
-    found = re.match(r"(\d+)\.(\d+)", version)
-    if found is None or (int(found[1]), int(found[2])) < _OLDEST:
-        raise UnsupportedSpark(
-            f"Spark {version} cannot run a gate: Headgate needs Spark 4.3 or newer "
-            "(pip install 'headgate[spark]')"
-        )
+def check_session(spark: SparkSession) -> None:
+    """Refuse a Spark that Headgate cannot run on."""
+    version_of(spark)
 
 
 def session_of(frame: DataFrame) -> SparkSession:
     """The frame's session, checked; classic and Connect alike."""
     spark = frame.sparkSession
-    check_spark_version(spark.version)
+    check_session(spark)
     return spark
 
 

@@ -82,25 +82,32 @@ class Crew:
     # A folder's thread.
 
     def _run(self, control: Place, hand: _Hand) -> None:
+        looked = time.monotonic()
         while True:
-            hand.asked.wait(_EVERY_S)
+            due = time.monotonic() - looked >= _EVERY_S
+            asked = not due and hand.asked.wait(max(0.0, _EVERY_S - (time.monotonic() - looked)))
             hand.asked.clear()
+            looked = looked if asked else time.monotonic()
             with self._guard:
                 upkeeps = list(hand.upkeeps)
                 if not upkeeps:
                     del self._hands[control]
                     return
             while upkeeps:
-                self._care_for(upkeeps.pop())
+                self._care_for(upkeeps.pop(), asked)
 
-    def _care_for(self, upkeep: Upkeep) -> None:
+    def _care_for(self, upkeep: Upkeep, asked: bool) -> None:
         name = "/".join(map(str, upkeep.owner))
         try:
-            upkeep.mark_alive()
+            if not asked:
+                upkeep.mark_alive()
+            if not upkeep.begin_pass(asked=asked):
+                return
             while upkeep.step():
                 time.sleep(_PAUSE_S)  # the loop's thread and the query come first
             self._faults.pop(name, None)
         except Exception as error:  # whatever is wrong with one, the others are cared for
+            upkeep.pass_failed()
             text = f"{type(error).__name__}: {error}"
             if self._faults.get(name) != text:
                 self._faults[name] = text

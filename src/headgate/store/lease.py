@@ -7,6 +7,10 @@ watches the count by a clock of their own. A count that moves is a living holder
 for `GONE_S` is a dead one. Where holder and watcher are on one machine, an ended process is known
 to be gone at once.
 
+The count is in the lease itself, and in the file in which its driver speaks for all of its gates
+(`headgate.store.beats`): what is watched is the sum of both. Drivers of earlier versions have no such
+file, and beat in each lease.
+
 Read by Spark's Python workers once a batch, so this module imports little.
 """
 
@@ -18,19 +22,20 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from headgate.errors import OwnedElsewhere
+from headgate.store.beats import DriverBeats, heard_of
 from headgate.store.file_age import age_by_the_store
 from headgate.store.folder import write_json
 from headgate.store.places.contract import Held
 from headgate.store.places.place import Place
 from headgate.store.places.stores import store_of
 
-__all__ = ["BEAT_S", "GONE_S", "Holder", "Lease", "Watch", "this_process"]
+__all__ = ["BEAT_S", "GONE_S", "Holder", "Lease", "Watch", "own_holder", "this_process"]
 
 #: A holder says every so often that it lives.
 BEAT_S = 2.0
@@ -141,6 +146,10 @@ class Watch:
             return 0.0
         return now - since
 
+    def begin(self, of: str, holder: Holder) -> None:
+        """The lease was taken this moment: what was heard of it before says nothing any more."""
+        self._seen[of] = (holder.owner, holder.beat, self._clock())
+
 
 class Lease:
     """The lease on one gate in one query; `folder` is where the query's plans are."""
@@ -151,26 +160,45 @@ class Lease:
         watch: Watch | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        within: tuple[Place, str, str] | None = None,
     ) -> None:
+        """`within` is the control store, the gate and the query: without it a lease beats for itself."""
         self.place: Place = folder / "lease.json"
+        self._within = within
         self._watch = watch or Watch(clock)
         self._clock, self._sleep = clock, sleep
         #: Who had it when it was last looked at, and when that was written, by the store's clock.
         self._last: Holder | None = None
         self._written_at: float | None = None
+        #: The count that is in the lease's own file.
+        self._own_beat = 0
 
     def holder(self) -> Holder | None:
         """Who has it; None if nobody ever had, or what is there cannot be read as a lease."""
         return self.seen(store_of(self.place).get(self.place))
 
-    def seen(self, held: Held | None) -> Holder | None:
-        """The same, of what somebody else has read there a moment ago."""
+    def seen(
+        self, held: Held | None, heard: Mapping[str, DriverBeats | None] | None = None
+    ) -> Holder | None:
+        """The same, of what somebody has read there a moment ago, and in drivers' files, by owner."""
         self._written_at = None if held is None else held.written_at
-        try:
-            self._last = None if held is None else Holder.from_json(json.loads(held.data))
-        except ValueError:
-            self._last = None
+        found = own_holder(held)
+        self._own_beat = 0 if found is None else found.beat
+        self._last = None if found is None else self._vouched(found, heard or {})
         return self._last
+
+    def _vouched(self, holder: Holder, heard: Mapping[str, DriverBeats | None]) -> Holder:
+        """The holder with the beats that its driver's file has for it."""
+        if self._within is None or holder.released:
+            return holder
+        control, gate, query = self._within
+        owner = holder.owner
+        driver = heard[owner] if owner in heard else heard_of(control, owner)
+        beat = None if driver is None else driver.of(gate, query)
+        if driver is None or beat is None:
+            return holder
+        self._written_at = max(self._written_at or 0.0, driver.written_at - beat.age_s)
+        return replace(holder, beat=holder.beat + beat.count)
 
     def alive(self, *, look: bool = True) -> bool:
         """Whether somebody has it, and has not been silent for too long, as far as was seen here.
@@ -212,17 +240,26 @@ class Lease:
             return False
         count, run = 0, me.run
         if holder is not None and holder.owner == me.owner:
-            count, run = holder.beat + 1, me.run or holder.run
+            count, run = self._own_beat + 1, me.run or holder.run
         self._write(replace(me, beat=count, run=run, released=False))
         return True
 
     def release(self, me: Holder, run: str | None = None, failed: bool = False) -> None:
         """Give it back, if it is ours (and of this run): the next one need not wait."""
-        holder = self.holder()
-        if holder is None or holder.owner != me.owner:
-            return
-        if run is None or holder.run in ("", run):
-            self._write(replace(holder, released=True, failed=failed))
+        returned = self.returned(store_of(self.place).get(self.place), me, run, failed)
+        if returned is not None:
+            self._write(returned)
+
+    def returned(
+        self, held: Held | None, me: Holder, run: str | None = None, failed: bool = False
+    ) -> Holder | None:
+        """What the lease says once it is given back; None where it is not ours (and of this run)."""
+        holder = own_holder(held)
+        if holder is None or holder.owner != me.owner or holder.released:
+            return None
+        if run is not None and holder.run not in ("", run):
+            return None
+        return replace(holder, released=True, failed=failed)
 
     def claim(self, me: Holder, what: str, *, look: bool = True) -> bool:
         """Make sure that `me` has it: at once where it is free or ours, else once its holder is gone.
@@ -238,33 +275,42 @@ class Lease:
                 return False
             if first.released and me.run and first.run == me.run:
                 return False  # the loop of this very run has ended: the gate is steered by nobody
-        began, moves, last = self._clock(), 0, first
-        while True:
-            if holder is None or holder.owner == me.owner or self._free(holder):
-                break
+        since, moves, last = self._clock(), 0, first
+        while not (holder is None or holder.owner == me.owner or self._free(holder)):
             if last is None or (holder.owner, holder.beat) != (last.owner, last.beat):
-                moves, last = moves + 1, holder
+                # Heard this moment: its silence begins anew, and so does one that has just taken over.
+                moves, last, since = moves + 1, holder, self._clock()
             if moves >= 2:  # once may be its last word, before it gives the lease back
                 raise OwnedElsewhere(
                     f"{what} is steered by {holder.described}, which is alive: two runs of one query "
                     "would share its plans and its ledger. Stop one of them; a query with a copied "
                     "checkpoint needs a control folder of its own"
                 )
-            if self._clock() - began >= GONE_S:
-                break
+            if self._clock() - since >= GONE_S:
+                self._write(me)  # and look: of two that waited as long, the last one has it
             self._sleep(_LOOK_S)
             holder = self.holder()
-        self._write(me)
+        if holder != me:
+            self._write(me)
+        self._watch.begin(str(self.place), me)
         return first is not None and _ended_badly(first, me)
 
     def _write(self, holder: Holder) -> None:
         # Written again and again: no disk is waited for.
         write_json(self.place, asdict(holder), lasting=False)
-        self._last, self._written_at = holder, None
+        self._last, self._written_at, self._own_beat = holder, None, holder.beat
 
     @staticmethod
     def _free(holder: Holder) -> bool:
         return holder.released or holder.surely_gone()
+
+
+def own_holder(held: Held | None) -> Holder | None:
+    """Who has a lease by what its own file says; None where that is no lease."""
+    try:
+        return None if held is None else Holder.from_json(json.loads(held.data))
+    except ValueError:
+        return None
 
 
 def _ended_badly(before: Holder, me: Holder) -> bool:

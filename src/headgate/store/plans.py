@@ -18,8 +18,9 @@ from headgate.core.batch_size import RowsExpected
 from headgate.core.offer import Offered
 from headgate.core.plan import Plan
 from headgate.errors import NamedTwice, SnapshotError
+from headgate.store.beats import beats_place, heard_in
 from headgate.store.file_age import age_by_the_store
-from headgate.store.folder import claim_json, names_in, unclaim, write_json
+from headgate.store.folder import claim_json, names_in, write_json
 from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 from headgate.store.lease import Holder, Lease, Watch, this_process
 from headgate.store.places.contract import Held
@@ -123,9 +124,11 @@ class PlanStore:
         self.folder = control / "gates" / gate / "queries" / query
         self._clock, self._sleep = clock, sleep
         steady = time.monotonic if clock is time.time else clock
-        self.lease = Lease(self.folder, watch, steady, sleep)
+        self.lease = Lease(self.folder, watch, steady, sleep, (control, gate, query))
         #: The latest batch that was ever handled; known when something is published.
         self._handled: int | None = None
+        #: The plan that this object published last.
+        self.last_published: Plan | None = None
 
     def publish(
         self,
@@ -162,6 +165,7 @@ class PlanStore:
             value["offer"] = offer.to_json()
         # The next batch writes it again: that waits for no disk. What a batch met is its pin.
         write_json(self.folder / "plan.json", value, lasting=False)
+        self.last_published = plan
 
     def _handled_before(self) -> int:
         from headgate.store.ledger.records import Ledger  # late: workers publish nothing
@@ -177,6 +181,15 @@ class PlanStore:
         """
         path = self.folder / "plan.json"
         return _published_in(store_of(path).get(path))
+
+    def published(self) -> Mapping[str, Any] | None:
+        """All that was published last, for people: the plan, after which batch, when and why."""
+        return self._published()[0]
+
+    def begun_at(self, batch: int) -> float | None:
+        """When a batch was pinned, by the store's clock; None if it has no pin."""
+        held = store_of(self.folder).get(self._pin_path(batch))
+        return None if held is None else held.written_at
 
     def current(self) -> Plan | None:
         """The plan that holds now, if any was published for this query."""
@@ -198,7 +211,9 @@ class PlanStore:
         only if that report may change much.
         """
         value, written_at = published
-        if value is not None and self._worth_waiting(value, written_at, batch):
+        if value is None:
+            value = self._await_first_plan(batch)
+        elif self._worth_waiting(value, written_at, batch):
             waited, step = 0.0, _step_s(self.folder)
             while value is not None and waited < PLAN_WAIT_S and _one_behind(value, batch):
                 self._sleep(step)
@@ -208,6 +223,17 @@ class PlanStore:
             return None
         found = PinnedPlan(Plan.from_json(value["plan"]), str(value.get("origin", "plan")))
         return _sized(found, value, batch, resolve)
+
+    def _await_first_plan(self, batch: int) -> dict[str, Any] | None:
+        """What is published first, after as short a wait: if the batch before ran, its report is due."""
+        if batch < 1 or self.pinned(batch - 1) is None:
+            return None
+        value, waited, step = None, 0.0, _step_s(self.folder)
+        while value is None and waited < PLAN_WAIT_S:
+            self._sleep(step)
+            waited += step
+            value, _ = self._published()
+        return value
 
     def _worth_waiting(self, value: dict[str, Any], written_at: float, batch: int) -> bool:
         """Whether the report on its way may change much: that of a batch that lasted long enough.
@@ -287,9 +313,10 @@ class PlanStore:
         """
         if me is None or isinstance(self.folder, Path):
             return None
-        places = self.lease.place, self._pin_path(batch), self.folder / "plan.json"
-        lease, pin, plan = store_of(self.folder).get_all(places)
-        holder = self.lease.seen(lease)
+        beats = beats_place(self._control, me.owner)
+        places = self.lease.place, self._pin_path(batch), self.folder / "plan.json", beats
+        lease, pin, plan, heard = store_of(self.folder).get_all(places)
+        holder = self.lease.seen(lease, {me.owner: heard_in(heard)})
         return (pin, plan) if holder is not None and holder.owner == me.owner else None
 
     def _holding(
@@ -365,9 +392,9 @@ class PlanStore:
         """Batches whose pin was cut off by a crash, in order."""
         return [batch for batch in self.pinned_batches() if self.pinned(batch) is None]
 
-    def unpin(self, batch: int) -> None:
-        """Drop a batch's pin: what it met is in the ledger, or of no use any more."""
-        unclaim(self._pin_path(batch))
+    def unpin(self, *batches: int) -> None:
+        """Drop batches' pins: what they met is in the ledger, or of no use any more."""
+        store_of(self.folder).delete_many([self._pin_path(batch) for batch in batches])
 
 
 def _pin_in(held: Held | None) -> PinnedPlan | None:

@@ -1,15 +1,20 @@
-"""What the driver knows of a running query and its workers do not: where its checkpoint is."""
+"""What is known of a query as a whole: where its checkpoint is, and which gates it is behind.
+
+The first is the driver's word to its workers. The second is the driver's word to the next one, for
+object stores: which of hundreds of gates a query ran behind would else be a request for each.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Collection
 
 from headgate.store.folder import read_json, unclaim, write_json
 from headgate.store.places.place import ObjectPath, Place
 from headgate.store.places.stores import store_of
 
-__all__ = ["checkpoint_of", "forget_query", "tell_checkpoint"]
+__all__ = ["checkpoint_of", "forget_query", "gates_of_query", "note_gates", "tell_checkpoint"]
 
 
 #: A query that runs for longer than this goes by what its worker can find without the driver's word.
@@ -62,3 +67,29 @@ def forget_query(control: Place, query: str) -> None:
     _TOLD.pop(_path(control, query), None)
     with contextlib.suppress(OSError):
         unclaim(_path(control, query))
+
+
+def _gates_path(control: Place, query: str) -> Place:
+    return control / "queries" / f"{query}.gates.json"
+
+
+def note_gates(control: Place, query: str, gates: Collection[str]) -> None:
+    """Leave word which gates the query is behind: those of its run before, and these."""
+    if isinstance(control, ObjectPath):
+        known = gates_of_query(control, query) or set()
+        if not known.issuperset(gates):
+            write_json(_gates_path(control, query), sorted(known.union(gates)))
+
+
+def gates_of_query(control: Place, query: str) -> set[str] | None:
+    """The gates that a query was behind; None where nobody has noted it, and a look tells.
+
+    In a folder a look costs nothing. An earlier version noted nothing.
+    """
+    if not isinstance(control, ObjectPath):
+        return None
+    try:
+        value = read_json(_gates_path(control, query))
+    except (OSError, ValueError):
+        return None
+    return set(value) if isinstance(value, list) else None

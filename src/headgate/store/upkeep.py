@@ -14,18 +14,20 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from headgate.store.crew import Crew
+from headgate.store.file_age import time_by_the_store
 from headgate.store.folder import is_used
 from headgate.store.ledger.records import Ledger, queries_of
-from headgate.store.places.place import Place
+from headgate.store.places.place import ObjectPath, Place
 from headgate.store.places.stores import store_of
 from headgate.store.places.turns import Turns, turns_in
 from headgate.store.plans import KEPT_PINS, PlanStore
 from headgate.store.tidying import last_life, mark_alive, remove_left_behind
 
-__all__ = ["MOST_UNSETTLED", "Upkeep", "ended_queries", "remove_query"]
+__all__ = ["MOST_UNSETTLED", "Upkeep", "ended_queries", "now_at_most", "remove_query"]
 
 log = logging.getLogger("headgate")
 
@@ -59,7 +61,9 @@ class Upkeep:
         self._settled: set[int] = set()
         #: Old pins that have no record.
         self._unsettled: set[int] = set()
-        self._looked = float("-inf")
+        self._looked = self._passed = float("-inf")
+        #: Batches that were recorded since the last pass; and whether any was since the last mark.
+        self._since, self._wrote = 0, False
         self._said = False
 
     # The run.
@@ -76,15 +80,17 @@ class Upkeep:
         """Of a query that runs in this process: the crew cares for it as long as its run keeps it."""
         upkeep = cls(control, gate, query, clock)
         upkeep.retention_s = retention_s  # before the crew looks: a run may be idle for days
+        upkeep._passed = clock() if isinstance(control, ObjectPath) else upkeep._passed
         Crew.of_process().take_on(upkeep)
         return upkeep
 
     def after(self, batch: int, retention_s: float) -> None:
         """A batch is in the ledger; costs the caller nothing but this."""
         self.retention_s = retention_s
+        self._since, self._wrote = self._since + 1, True
         if len(self._settled) < _MOST_REMEMBERED:  # the others are looked up
             self._settled.add(batch)
-        if batch % _EVERY_BATCHES == 0:
+        if self._since >= _EVERY_BATCHES:
             Crew.of_process().ask(self._control)
 
     @property
@@ -93,6 +99,24 @@ class Upkeep:
         return self._control, self._gate, self._query
 
     # The crew, or whoever has time.
+
+    def begin_pass(self, *, asked: bool) -> bool:
+        """Whether a look is worth it: `asked` for by a gate of the folder, or because it is time.
+
+        A look in an object store is some twenty requests: there only a gate with many batches since the
+        last one is looked at, or one that nobody has looked at for long.
+        """
+        now = self._clock()
+        seldom = not 0.0 <= now - self._passed < _SELDOM_S
+        timely = not asked and (seldom or isinstance(self._control, Path))
+        if self._since < _EVERY_BATCHES and not timely:
+            return False
+        self._since, self._passed = 0, now
+        return True
+
+    def pass_failed(self) -> None:
+        """What could not be done is tried again with the next look."""
+        self._since = _EVERY_BATCHES
 
     def run(self, *, ended: bool = True) -> int:
         """All steps there are; how many. `ended`: also remove the folders of queries that ended."""
@@ -124,6 +148,9 @@ class Upkeep:
 
     def mark_alive(self) -> None:
         """Leave word that the query lives: an idle one writes nothing, and has not ended."""
+        if self._wrote and not isinstance(self._control, Path):  # its records and plans say so
+            self._wrote = False
+            return
         with contextlib.suppress(OSError):
             mark_alive(self._folder, self._clock())
 
@@ -144,8 +171,7 @@ class Upkeep:
         known = self._settled.intersection(old)
         asked = set(old) - known
         found = self._ledger.settled(asked) if asked else set()
-        for batch in known | found:
-            self._store.unpin(batch)
+        self._store.unpin(*sorted(known | found))
         self._settled -= {b for b in set(self._settled) if pins and b < pins[-KEPT_PINS:][0]}
         self._unsettled |= asked - found
         self._forget_unsettled()
@@ -155,8 +181,7 @@ class Upkeep:
         begins = self._ledger.begins()
         gone = {b for b in self._unsettled if b < begins}
         gone |= set(sorted(self._unsettled - gone)[:-MOST_UNSETTLED])
-        for batch in gone:
-            self._store.unpin(batch)
+        self._store.unpin(*sorted(gone))
         self._unsettled -= gone
         if gone and not self._said:
             self._said = True
@@ -170,7 +195,9 @@ class Upkeep:
         """Seldom: remove an ended query's folder, and what killed processes left unfinished."""
         if 0.0 <= now - self._looked < _SELDOM_S:
             return False
-        silent = ended_queries(self._control, self._gate, now - self.retention_s, {self._query})
+        silent = ended_queries(
+            self._control, self._gate, now_at_most(self._folder, now) - self.retention_s, {self._query}
+        )
         # Asked after the folders' age: one that was silent for long may have begun again meanwhile.
         living = Crew.of_process().living(self._control, self._gate)
         ended = [query for query in silent if query not in living]
@@ -183,11 +210,21 @@ class Upkeep:
             self._folder,
             self._folder / "pins",
             self._folder / "ledger",
+            self._folder / "turns",
             gate,
             gate / "queries",
         ):
             remove_left_behind(folder, _LEFT_BEHIND_S)
         return False
+
+
+def now_at_most(folder: Place, now: float) -> float:
+    """The time, by this process's clock or by that of whoever keeps the files: whichever is earlier.
+
+    What was written lately by the store's clock is old by a clock that runs ahead, and may be a query
+    that lives elsewhere.
+    """
+    return min(now, time_by_the_store(folder))
 
 
 def ended_queries(control: Place, gate: str, before: float, living: set[str]) -> list[str]:

@@ -13,16 +13,17 @@ import threading
 import time
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
+
+from headgate.testing.tied_server import EndsWithBlock
 
 __all__ = ["S3Toll"]
 
 _SKIPPED = {"connection", "transfer-encoding", "keep-alive", "date", "server"}
 
 
-class S3Toll:
+class S3Toll(EndsWithBlock):
     """A proxy on a free port of 127.0.0.1; `counts` has how many requests of each kind passed."""
 
     def __init__(self, endpoint: str, delay_s: float = 0.0) -> None:
@@ -57,17 +58,6 @@ class S3Toll:
         """Take no more requests."""
         self._server.shutdown()
         self._server.server_close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -113,10 +113,14 @@ def _times_are_the_stores(place: Place) -> None:
 
 def _many_at_once(place: Place) -> None:
     store, at = store_of(place), place / "many"
-    for number in range(40):
-        store.put(at / f"{number:04d}", str(number).encode(), lasting=False)
+    store.put_all(((at / f"{number:04d}", str(number).encode()) for number in range(40)), lasting=False)
     found = store.get_all([at / f"{number:04d}" for number in range(41)])
     assert [None if held is None else int(held.data) for held in found] == [*range(40), None]
+    store.delete_many([at / f"{number:04d}" for number in range(39)])
+    assert [e.name for e in store.entries(at)] == ["0039"]
+    store.delete_many([at / "0039"])
+    store.delete_many([])
+    assert not store.entries(at)
 
 
 STORE_CHECKS: dict[str, Callable[[Place], None]] = {
@@ -128,7 +132,7 @@ STORE_CHECKS: dict[str, Callable[[Place], None]] = {
     "a name is created once": _created_once,
     "of many that create a name all get one value": _racers_agree,
     "times are the store's own": _times_are_the_stores,
-    "many are read at once": _many_at_once,
+    "many are written, read and deleted at once": _many_at_once,
 }
 
 

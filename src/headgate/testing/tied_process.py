@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 from typing import IO
 
@@ -24,8 +25,16 @@ __all__ = ["kill_tied", "start_tied"]
 _GRACE_S = 3.0
 
 
-def start_tied(command: list[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+def start_tied(
+    command: list[str],
+    output: IO[bytes],
+    *,
+    folder: Path | None = None,
+    environment: dict[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
     """Start `command`, tied to this process; the handle is of the process between.
+
+    It runs in `folder` and with `environment`, or in this process's.
 
     That one has a session of its own, passes SIGTERM on, and has the child's exit code. A ctrl-C at
     the terminal does not reach them: it must reach the caller first, who stops them in order.
@@ -35,6 +44,8 @@ def start_tied(command: list[str], output: IO[bytes]) -> subprocess.Popen[bytes]
         stdin=subprocess.PIPE,
         stdout=output,
         stderr=output,
+        cwd=folder,
+        env=environment,
         start_new_session=True,
     )
 

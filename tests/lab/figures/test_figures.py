@@ -15,7 +15,8 @@ from click.testing import CliRunner
 
 from headgate.errors import BadArgument
 from headgate_lab.cli.figures import figures
-from headgate_lab.figures import SWEEPS, build
+from headgate_lab.figures import SWEEPS, Drawn, build
+from tests.lab.figures.quick_figures import quick_figure
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +40,14 @@ METRICS = {
 
 
 @pytest.mark.parametrize("name", SWEEPS)
-def test_a_figure_prints_one_object_of_the_promised_shape(name: str) -> None:
+def test_a_figure_prints_one_object_of_the_promised_shape(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drawn(name: str, runs: int, quick: bool, *_: object) -> Drawn:
+        assert (runs, quick) == (1, True)
+        return quick_figure(name)
+
+    monkeypatch.setattr("headgate_lab.cli.figures.build", drawn)
     result = CliRunner().invoke(figures, [name, "--quick", "--runs", "1", "--json"])
     assert result.exit_code == 0, result.output
     value = json.loads(result.stdout)

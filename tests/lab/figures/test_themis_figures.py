@@ -21,6 +21,7 @@ from headgate_lab.figures.themis.fig6 import run as aggregates
 from headgate_lab.figures.themis.fig7 import run as complex_queries
 from headgate_lab.figures.themis.policies import BALANCE, JAIN, MEAN, MIN, MIRROR, OPTIMUM, RANDOM
 from headgate_lab.figures.themis.sec75 import FIT, LOG, SIMPLE
+from tests.lab.figures.quick_figures import quick_figure
 
 pytestmark = pytest.mark.slow
 
@@ -91,7 +92,7 @@ def test_without_shedding_nothing_is_wrong_and_a_count_misses_what_was_shed(data
 
 def test_errors_fall_with_sic_and_every_query_type_has_its_correlation() -> None:
     for name, queries in (("themis_fig6", AGGREGATES), ("themis_fig7", COMPLEX)):
-        drawn = build(name, runs=1, quick=True)
+        drawn = quick_figure(name)
         for query, data in itertools.product(queries, {row.policy for row in drawn.rows}):
             rows = [row for row in drawn.rows if row.policy == data]
             points = sorted((float(row.x), row.metrics[error_of(query)].mean) for row in rows)
@@ -100,7 +101,7 @@ def test_errors_fall_with_sic_and_every_query_type_has_its_correlation() -> None
             [claim] = [c for c in drawn.claims if f"{query}: error and SIC are correlated" in c.claim]
             assert -1.0 <= claim.number < 0.0
             assert all(f"{row.policy} -" in claim.claim for row in drawn.rows)
-    verdicts = _verdicts(build("themis_fig6", runs=1, quick=True))
+    verdicts = _verdicts(quick_figure("themis_fig6"))
     assert verdicts["COUNT's error is substantially higher than AVG's"]
     assert verdicts["COUNT: error and SIC are correlated"]
 
@@ -115,7 +116,7 @@ def test_a_figure_without_the_traces_says_so(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_central_optimisation_gets_the_papers_verdicts() -> None:
-    drawn = build("themis_sec75", runs=1, quick=True)
+    drawn = quick_figure("themis_sec75")
     served = [drawn.at(SIMPLE, FIT, f"{kind}_queries").mean for kind in ("full", "empty")]
     assert served == [3.0, 56.0]
     assert drawn.at(SIMPLE, LOG, JAIN).mean == pytest.approx(1.0, abs=1e-4)
@@ -126,7 +127,7 @@ def test_central_optimisation_gets_the_papers_verdicts() -> None:
 
 
 def test_many_nodes_get_the_measured_order() -> None:
-    drawn = build("themis_fig10", runs=1, quick=True)
+    drawn = quick_figure("themis_fig10")
     for setting in (", even", ", even 0.15", ", Zipf 1"):
 
         def mean(policy: str, metric: str, setting: str = setting) -> float:
@@ -140,13 +141,13 @@ def test_many_nodes_get_the_measured_order() -> None:
 
 
 def test_bursts_lower_the_mean_and_latency_does_not() -> None:
-    verdicts = _verdicts(build("themis_fig14", runs=1, quick=True))
+    verdicts = _verdicts(quick_figure("themis_fig14"))
     assert verdicts["50 ms between nodes change no mean SIC"]
     assert not verdicts["bursts change no mean SIC"]
 
 
 def test_the_overhead_is_measured() -> None:
-    drawn = build("themis_sec76", runs=1, quick=True)
+    drawn = quick_figure("themis_sec76")
     assert {row.policy for row in drawn.rows} == {RANDOM, BALANCE, MIRROR, f"{BALANCE}, compiled"}
     for row in drawn.rows:
         assert 0 < row.metrics["interval_share"].mean < 1

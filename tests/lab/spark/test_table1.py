@@ -21,6 +21,8 @@ from headgate.errors import BadArgument
 from headgate_lab.demo import table1
 from headgate_lab.demo.table1_sources import KINDS, Readings
 from headgate_lab.figures.data_folder import found_data_file
+from tests.eventually import eventually
+from tests.harness.session_settings import FEW_ROWS, with_settings
 
 BEGIN_S, SPAN_S, RATE = 1_767_225_600, 4, 20
 FRAGMENTS, NODES = 3, 6
@@ -28,11 +30,8 @@ FRAGMENTS, NODES = 3, 6
 
 @pytest.fixture(scope="module", autouse=True)
 def _small(spark: SparkSession) -> Iterator[None]:
-    """So few rows need no partitions."""
-    before = spark.conf.get("spark.sql.shuffle.partitions")
-    spark.conf.set("spark.sql.shuffle.partitions", "1")
-    yield
-    spark.conf.set("spark.sql.shuffle.partitions", before)
+    with with_settings(spark, FEW_ROWS):
+        yield
 
 
 def _made(spark: SparkSession, kind: str, sources: int, of_query: int, what: str) -> list[DataFrame]:
@@ -335,9 +334,7 @@ def test_streams_of_readings_run(spark: SparkSession, tmp_path: Path) -> None:
     writer = rows.writeStream.format("memory").queryName("readings")
     query = writer.option("checkpointLocation", str(tmp_path / "c")).start()
     try:
-        end = time.time() + 20
-        while spark.table("readings").count() < 300 and time.time() < end:
-            time.sleep(0.3)
+        eventually(lambda: spark.table("readings").count() >= 300, "300 readings")
     finally:
         query.stop()
     found = spark.table("readings")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
+from pyspark.sql import DataFrame
 
 import headgate as hg
 from headgate.core.plan import KEEP_ALL
@@ -16,7 +18,7 @@ from headgate.store.folder import write_json
 from headgate.store.ledger.audit import audit
 from headgate.store.ledger.records import queries_of
 from headgate.store.plans import PinnedPlan, PlanStore
-from tests.spark.conftest import records
+from tests.spark.conftest import FileStream, records
 
 N = 1500
 SCHEMA = "id bigint, route string, fare double"
@@ -26,18 +28,38 @@ def _rows(start: int) -> list[dict[str, object]]:
     return [{"id": i, "route": f"r{i % 5}", "fare": 1.0} for i in range(start, start + N)]
 
 
-@pytest.fixture
-def shed_stream(spark, file_stream, run_all, control: Path, tmp_path: Path):
-    stream = file_stream(SCHEMA)
+@pytest.fixture(scope="module")
+def shed_once(spark, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[int]]:
+    """A query that has run: the folder with its files, checkpoint and control folder; the kept rows."""
+    folder = tmp_path_factory.mktemp("shed")
+    stream = FileStream(spark, folder / "in", SCHEMA)
     for batch in range(12):  # past the file log's first compaction
         stream.add(_rows(batch * N))
-    frame = stream.frame().where("fare > 0")
-    kept = run_all(frame.transform(hg.gate("b", rate=0.3, keep="route = 'r0'", control=control)))
+    gate = hg.gate("b", rate=0.3, keep="route = 'r0'", control=folder / "control")
+    kept: set[int] = set()
+
+    def take(frame: DataFrame, batch: int) -> None:
+        kept.update(row.id for row in frame.select("id").collect())
+
+    writer = stream.frame().where("fare > 0").transform(gate).writeStream.foreachBatch(take)
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    ControlLoop.of(spark).drain()
+    return folder, kept
+
+
+@pytest.fixture
+def shed_stream(spark, shed_once: tuple[Path, set[int]], control: Path, tmp_path: Path):
+    """What it left, as this test's own; the source's files are where they were."""
+    folder, kept = shed_once
+    shutil.copytree(folder / "control", control)
+    shutil.copytree(folder / "checkpoint", tmp_path / "checkpoint")
     load = lambda paths: spark.read.schema(SCHEMA).json(paths)  # noqa: E731
     reader = hg.file_rows(load, tmp_path / "checkpoint", prepare=lambda f: f.where("fare > 0"))
-    return {row["id"] for row in kept}, reader
+    return set(kept), reader
 
 
+@pytest.mark.matrix
 def test_backfill_gives_exactly_the_shed_rows(spark, shed_stream, control: Path) -> None:
     kept, reader = shed_stream
     shed = hg.backfill(spark, "b", control, reader).collect()
@@ -92,7 +114,8 @@ def test_recount_settles_a_batch_whose_report_was_lost(
     path.write_text("".join(lines[:lost] + lines[lost + 1 :]))
     found = audit(control)[0]
     assert (found.unsettled if later else found.begun) == [lost]
-    (record,) = hg.recount(spark, "b", control, reader, checkpoint=tmp_path / "checkpoint")
+    location = f"file://{tmp_path}/checkpoint"  # as Spark takes it
+    (record,) = hg.recount(spark, "b", control, reader, checkpoint=location)
     assert (record.arrived, record.kept, record.shed) == (before.arrived, before.kept, before.shed)
     assert audit(control)[0].complete
     assert audit(control)[0].begun == []
@@ -198,6 +221,7 @@ def test_what_depended_on_packing_is_refused(
         hg.backfill(spark, "p", control, reader)
 
 
+@pytest.mark.matrix
 def test_rows_drawn_by_their_groups_are_compared_too(
     spark, file_stream, run_all, control: Path, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ intervals, so that chance moves a share by about half a point. Single designs ma
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +25,9 @@ from headgate.spark.estimates import estimators as hg
 from tests.spark.estimates.estimates_draws import SIZES, Population, draws
 
 DRAWS = 300
+#: Of quantiles and of sliding windows, which take Spark longest: with 120, chance moves a share by some
+#: 0.6 of a point, and the bounds are two away. ``make test-all`` draws as many as of the others.
+FEWER = DRAWS if os.environ.get("HEADGATE_SEARCH") else 120
 STRATA = ["one", "kept, alike", "kept, unlike", "two rates"]
 #: Strata of ten minutes lie in windows that slide by ten; those of seven are cut by them.
 SLIDING = ["every 10", "every 7"]
@@ -129,7 +133,7 @@ def quantiles(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
         groups = [Population.of(rng, "mild", n, r, strata) for n, r in SIZES.items() if n <= 1000]
         for kind in KINDS:
             design = f"mild, {strata}, {kind}"
-            tables.append(draws(rng, design, groups, kind, DRAWS))
+            tables.append(draws(rng, design, groups, kind, FEWER))
             truth.update({(design, g): truths(p.y, p.x) for g, p in enumerate(groups)})
     frame = stored(spark, tables, tmp_path_factory.mktemp("draws")).groupBy("design", "draw", "g")
     return Covered(frame.agg(*estimators(QUANTILES)).toArrow(), ["design", "g"], truth)
@@ -143,7 +147,7 @@ def sliding(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Co
         groups = [Population.of(rng, "normal", 1500, 0.1, strata) for _ in range(2)]
         for kind in KINDS:
             design = f"{strata}, {kind}"
-            tables.append(draws(rng, design, groups, kind, DRAWS))
+            tables.append(draws(rng, design, groups, kind, FEWER))
             for g, p in enumerate(groups):
                 for start in range(-20, 60, 10):
                     inside = (p.minute >= start) & (p.minute < start + 30)
@@ -209,6 +213,7 @@ def test_sliding_windows(sliding: Covered, name: str) -> None:
 
 
 if __name__ == "__main__":  # prints every share, for the docs
+    FEWER = DRAWS
     builder = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", "2")
     session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     for fixture, names in ((covered, ALGEBRAIC), (quantiles, QUANTILES), (sliding, ALGEBRAIC)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from headgate.spark.estimates import estimators as hg
 from headgate.spark.estimates import not_estimable
 from headgate.spark.estimates.student import t_quantile
 from headgate.spark.gate.call import gate
+from tests.harness.session_settings import FEW_ROWS, with_settings
 from tests.spark.estimates import naive_estimates as naive
 
 SCHEMA = "g int, y double, b double, _weight double"
@@ -75,6 +76,7 @@ def agrees(found: Any, twin: naive.Estimate, what: object) -> None:
             assert value == pytest.approx(expected, rel=1e-6, abs=1e-9), (what, field)
 
 
+@pytest.mark.matrix
 def test_every_estimator_equals_its_twin(groups: tuple[Any, dict[int, Any]]) -> None:
     frame, made = groups
     result = frame.groupBy("g").agg(
@@ -278,6 +280,13 @@ def test_behind_two_gates(spark: SparkSession) -> None:
         assert row.c.share == pytest.approx(0.5 if row.route == "0" else 0.15, rel=0.1)
 
 
+@pytest.fixture
+def _few_rows(spark: SparkSession) -> Iterator[None]:
+    with with_settings(spark, FEW_ROWS):
+        yield
+
+
+@pytest.mark.usefixtures("_few_rows")
 @pytest.mark.parametrize("mode", ["append", "update"])
 def test_a_stream_gives_what_the_batch_gives(
     mode: str, file_stream: Callable[..., Any], run_all: Callable[..., list[Any]]

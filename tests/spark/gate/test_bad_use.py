@@ -13,7 +13,6 @@ import pytest
 import headgate as hg
 from headgate.core.plan import Plan
 from headgate.policies.policy import OF_THE_GATE
-from headgate.spark.session import check_spark_version
 
 
 @pytest.fixture
@@ -201,17 +200,6 @@ def test_modes_and_failure_choices_are_named(control: Path) -> None:
         hg.gate("g", hold="1 s", min_keep=0, control=control)
     with pytest.raises(hg.BadArgument, match="start="):
         hg.gate("g", hold="1 s", start=2, control=control)
-
-
-@pytest.mark.parametrize("version", ["3.5.1", "4.2.0", "unknown"])
-def test_an_older_spark_is_refused(version: str) -> None:
-    with pytest.raises(hg.UnsupportedSpark, match="Headgate needs Spark"):
-        check_spark_version(version)
-
-
-def test_a_newer_spark_is_not() -> None:
-    check_spark_version("4.3.0")
-    check_spark_version("4.10.1")
 
 
 def test_a_control_folder_that_workers_do_not_see(stream, control: Path) -> None:

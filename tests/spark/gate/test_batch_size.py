@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from headgate.core.batch_size import OFFSETS
 from headgate.errors import BadArgument
-from headgate.spark.checkpoint import check_checkpoint, files_between, first_offsets, query_in
+from headgate.policies import Uniform
+from headgate.spark.backfill.offsets import BatchOffsets, file_rows, kafka_rows
+from headgate.spark.checkpoint import (
+    check_checkpoint,
+    files_between,
+    first_offsets,
+    open_checkpoint,
+    query_in,
+)
+from headgate.spark.gate import resolver
 from headgate.spark.gate.batch_size import seconds_of_batch, sizes_of_batch
 from headgate.store.places.place import ObjectPath
 from headgate.store.places.stores import store_of
+from headgate.testing.clock import ManualClock
 from tests.harness.object_stores import memory
 
 __all__ = ["memory"]
@@ -36,6 +47,14 @@ def _source(checkpoint: Path, name: str, text: str, index: int = 0) -> Path:
 def _sizes(checkpoint: Path, batch: int) -> list[tuple[float, str]] | None:
     found = sizes_of_batch(checkpoint, batch)
     return None if found is None else [(size.units, size.unit) for size in found]
+
+
+def test_a_checkpoint_is_given_as_spark_takes_it_or_refused_with_what_to_do(tmp_path: Path) -> None:
+    for given in (tmp_path, str(tmp_path), f"file://{tmp_path}", f"file:{tmp_path}"):
+        assert open_checkpoint(given) == tmp_path
+    assert open_checkpoint("s3a://bucket/x") == ObjectPath("s3a://bucket", "x")
+    with pytest.raises(BadArgument, match=r"hdfs://node/x.*cannot read: give a folder"):
+        open_checkpoint("hdfs://node/x")
 
 
 def test_kafka_counts_ends_minus_starts_over_all_partitions(tmp_path: Path) -> None:
@@ -236,3 +255,32 @@ def test_a_checkpoint_in_an_object_store_tells_the_same(memory: ObjectPath) -> N
     assert sizes_of_batch(memory, 9) is None
     store.put(memory / "metadata", b'{"id":"another"}')
     assert query_in(memory) == "another", "what did not fit is looked at again"
+
+
+def test_a_first_batch_waits_shortly_for_its_checkpoint_however_long_a_look_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    looks: list[float] = []
+
+    def look(*_: object) -> tuple[None, str]:
+        clock.sleep(0.1)  # two requests to an object store
+        looks.append(clock())
+        return None, ""
+
+    monkeypatch.setattr(resolver, "time", SimpleNamespace(monotonic=clock, sleep=clock.sleep))
+    monkeypatch.setattr(resolver.SizedBatches, "_look", look)
+    found = resolver.Resolver(Uniform()).checkpoint_of(tmp_path, "q", wait=True)
+    assert found == (None, "")
+    assert 2 <= len(looks) <= 4
+
+
+def test_a_reader_of_another_source_than_the_querys_is_refused_with_what_to_give(tmp_path: Path) -> None:
+    by_rate, by_topic = BatchOffsets(3, (4,), (13,)), BatchOffsets(3, ({},), ({"t": {"0": 5}},))
+    of_topic = kafka_rows(None, {"subscribe": "t"})  # type: ignore[arg-type]
+    of_files = file_rows(lambda paths: pytest.fail("nothing is read"), tmp_path)
+    for reader, batch in ((of_topic, by_rate), (of_files, by_rate), (of_files, by_topic)):
+        with pytest.raises(BadArgument, match=r"of batch 3 is no .* source.*function of your own"):
+            reader(batch)
+    with pytest.raises(BadArgument, match=r"source=1: batch 3 has 1 source"):
+        file_rows(lambda paths: pytest.fail("nothing is read"), tmp_path, source=1)(by_topic)

@@ -28,23 +28,6 @@ def _rows(start: int, n: int = N) -> list[dict[str, object]]:
     return [{"id": i, "route": "r", "fare": 1.0} for i in range(start, start + n)]
 
 
-@pytest.fixture
-def running(spark, tmp_path: Path):
-    """Start a query on a frame, and feed it batch by batch."""
-    started = []
-
-    def start(frame: Any, checkpoint: str = "checkpoint") -> Any:
-        writer = frame.writeStream.format("noop").option(
-            "checkpointLocation", str(tmp_path / checkpoint)
-        )
-        started.append(writer.trigger(processingTime="100 milliseconds").start())
-        return started[-1]
-
-    yield start
-    for query in started:
-        query.stop()
-
-
 def _batch(spark, control: Path, gate: str, number: int) -> Any:
     def look() -> Any:
         ControlLoop.of(spark).drain()
@@ -56,20 +39,21 @@ def _batch(spark, control: Path, gate: str, number: int) -> Any:
     return eventually(look, f"batch {number} of gate {gate}")
 
 
-def test_monitor_sheds_nothing_and_says_what_it_would_shed(spark, file_stream, control, running) -> None:
+def test_monitor_sheds_nothing_and_says_what_it_would_shed(spark, file_stream, control, start) -> None:
     stream = file_stream()
     stream.add(_rows(0))
     frame = stream.frame().transform(hg.gate("m", hold="1 ms", mode="monitor", control=control))
-    running(frame)
+    start(frame)
     first = _batch(spark, control, "m", 0)
     assert (first.shed, first.mode) == (0, "monitor")
     assert first.would_shed > 0.9 * N, "one millisecond is out of reach"
 
 
-def test_settings_change_while_the_query_runs(spark, file_stream, control, running) -> None:
+@pytest.mark.matrix
+def test_settings_change_while_the_query_runs(spark, file_stream, control, start) -> None:
     stream = file_stream()
     stream.add(_rows(0))
-    running(stream.frame().transform(hg.gate("s", rate=0.5, control=control)))
+    start(stream.frame().transform(hg.gate("s", rate=0.5, control=control)))
     assert 0.4 < _batch(spark, control, "s", 0).kept / N < 0.6
     settings = SettingsFile(control, "s")
     settings.change(rate=0.1)
@@ -89,12 +73,12 @@ def _current(control: Path, gate: str) -> Plan | None:
 
 @pytest.mark.parametrize(("on_failure", "low", "high"), [("open", 1.0, 1.0), ("closed", 0.05, 0.15)])
 def test_when_the_control_folder_vanishes_the_query_goes_on(
-    spark, file_stream, control: Path, running, on_failure: str, low: float, high: float
+    spark, file_stream, control: Path, start, on_failure: str, low: float, high: float
 ) -> None:
     stream = file_stream()
     stream.add(_rows(0))
     gate = hg.gate("f", rate=0.5, control=control, on_failure=on_failure, min_keep=0.1)
-    query = running(stream.frame().transform(gate))
+    query = start(stream.frame().transform(gate))
     _batch(spark, control, "f", 0)
     control.rename(control.with_name("taken away"))  # at once: the loop writes into it meanwhile
     control.write_text("a file where the folder was")
@@ -155,24 +139,24 @@ def test_the_gates_call_says_which_changes_it_can_follow(spark, file_stream, con
     assert SettingsFile(control, "timed").change(delay="5 s").target_s == 5.0
 
 
-def test_a_restarted_query_goes_on_where_it_stood(spark, file_stream, control, running) -> None:
+@pytest.mark.matrix
+def test_a_restarted_query_goes_on_where_it_stood(spark, file_stream, control, start) -> None:
     stream = file_stream()
     stream.add(_rows(0))
     gate = hg.gate("r", rate=0.5, control=control)
-    query = running(stream.frame().transform(gate))
+    query = start(stream.frame().transform(gate))
     first = _batch(spark, control, "r", 0)
     query.stop()
     stream.add(_rows(N))
-    running(stream.frame().transform(hg.gate("r", rate=0.5, control=control)))
+    start(stream.frame().transform(hg.gate("r", rate=0.5, control=control)))
     second = _batch(spark, control, "r", 1)
     assert second.query == first.query
     assert second.batch > first.batch
     assert all(a.complete for a in audit(control))
 
 
-def test_the_ledger_does_not_need_the_listener(
-    spark, file_stream, control, running, monkeypatch
-) -> None:
+@pytest.mark.matrix
+def test_the_ledger_does_not_need_the_listener(spark, file_stream, control, start, monkeypatch) -> None:
     loop = ControlLoop.of(spark)
     monkeypatch.setattr(loop, "on_progress", loop.on_progress)
     monkeypatch.setattr(
@@ -181,18 +165,18 @@ def test_the_ledger_does_not_need_the_listener(
     stream = file_stream()
     for i in range(4):
         stream.add(_rows(i * N))
-    running(stream.frame().transform(hg.gate("deaf", rate=0.5, control=control)))
+    start(stream.frame().transform(hg.gate("deaf", rate=0.5, control=control)))
     last = _batch(spark, control, "deaf", 3)
     assert last.balanced
     assert [r.batch for r in records(control, "deaf")] == [0, 1, 2, 3], "no batch is missing"
 
 
-def test_a_pause_does_not_swallow_the_batch_after_it(spark, file_stream, control, running) -> None:
+def test_a_pause_does_not_swallow_the_batch_after_it(spark, file_stream, control, start) -> None:
     spark.conf.set("spark.sql.streaming.noDataProgressEventInterval", "50")
     try:
         stream = file_stream()
         stream.add(_rows(0))
-        query = running(stream.frame().transform(hg.gate("p", rate=0.5, control=control)))
+        query = start(stream.frame().transform(hg.gate("p", rate=0.5, control=control)))
         _batch(spark, control, "p", 0)
         eventually(lambda: query.lastProgress.batchId == 1, "an idle trigger's report")
         ControlLoop.of(spark).drain()

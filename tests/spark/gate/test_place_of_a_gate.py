@@ -24,6 +24,7 @@ def stream(spark):
     return spark.readStream.format("rate").load()
 
 
+@pytest.mark.matrix
 def test_a_target_behind_an_aggregation_is_refused_with_the_next_step(stream, control: Path) -> None:
     counts = stream.groupBy("value").count().where("count > 1")
     for target in ({"hold": "1 second"}, {"delay": "1 second", "arrival": "at"}):
@@ -76,6 +77,7 @@ def _halves(file_stream, control: Path, **other: Any) -> DataFrame:
     return even.transform(hg.gate("g", **gate)).union(odd.transform(hg.gate("g", **gate | other)))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "other", [{}, {"keep": "fare > 0"}, {"policy": hg.ConceptDriven("route")}], ids=lambda o: str([*o])
 )

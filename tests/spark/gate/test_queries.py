@@ -68,6 +68,7 @@ def test_several_gates_in_one_query_each_balance(file_stream, run_all, control: 
     assert {row["_weight"] for row in out} == {4.0}
 
 
+@pytest.mark.matrix
 def test_foreach_batch_sinks_see_gated_rows(spark, file_stream, control: Path, tmp_path: Path) -> None:
     stream = file_stream(SCHEMA)
     stream.add(_rows(0, 2000))
@@ -84,6 +85,7 @@ def test_foreach_batch_sinks_see_gated_rows(spark, file_stream, control: Path, t
     assert sum(seen) == sum(r.kept for r in records(control, "each"))
 
 
+@pytest.mark.matrix
 def test_rate_source_with_a_processing_time_trigger(spark, control: Path) -> None:
     stream = spark.readStream.format("rate").option("rowsPerSecond", 500).load()
     gated = stream.transform(hg.gate("rate", hold="20 seconds", arrival="timestamp", control=control))
@@ -113,6 +115,7 @@ def test_empty_batches_and_empty_files(file_stream, run_all, control: Path) -> N
     assert sum(r.kept for r in records(control, "empty")) == len(out)
 
 
+@pytest.mark.matrix
 def test_value_classes_shed_nothing_of_the_best_while_others_remain(
     file_stream, run_all, control: Path
 ) -> None:
@@ -131,6 +134,7 @@ def test_value_classes_shed_nothing_of_the_best_while_others_remain(
     )
 
 
+@pytest.mark.matrix
 def test_group_rates_apply_to_named_groups_only(file_stream, run_all, control: Path) -> None:
     stream = file_stream(SCHEMA)
     stream.add([*_rows(0, 7000), {"id": 9, "route": None, "fare": 1.0, "at": None}])

@@ -32,6 +32,7 @@ def test_options_as_limits(options: dict[str, str], limit: ReadLimit | None) -> 
     assert limit_in(options) == limit
 
 
+@pytest.mark.matrix
 def test_limits_are_read_from_the_plan(spark, file_stream) -> None:
     files = file_stream().frame(3)
     rate = spark.readStream.format("rate").option("rowsPerSecond", 5).load()

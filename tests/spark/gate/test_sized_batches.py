@@ -40,6 +40,7 @@ def _first_record(gated: Any, control: Path) -> Record:
     return records(control, "sized")[0]
 
 
+@pytest.mark.matrix
 def test_offsets_that_count_rows_are_known_from_the_first_batch(spark, control: Path, run_all) -> None:
     stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 4000)
     stream = stream.option("startTimestamp", 0).option("advanceMillisPerBatch", 1000).load()
@@ -89,6 +90,7 @@ def test_other_policies_are_resolved_alike(file_stream, run_all, control: Path, 
         assert last.plan.rate_of(1) == 1.0
 
 
+@pytest.mark.matrix
 def test_a_replay_and_a_backfill_meet_the_resolved_plans(
     spark, file_stream, each_batch, control: Path, tmp_path: Path
 ) -> None:

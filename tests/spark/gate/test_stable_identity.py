@@ -38,6 +38,7 @@ CHANGING = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", CHANGING)
 def test_a_column_that_changes_is_refused_as_part_of_the_identity(
     file_stream, control: Path, name: str
@@ -63,6 +64,7 @@ def test_a_generated_or_united_column_that_changes_is_refused(spark, file_stream
         both.transform(hg.gate("g", rate=0.5, identity="id", control=control))
 
 
+@pytest.mark.matrix
 def test_columns_that_stay_are_taken(file_stream, control: Path) -> None:
     frame = file_stream(SCHEMA).frame()
     more = frame.selectExpr(

@@ -25,7 +25,13 @@ def rows(count: int) -> list[dict[str, object]]:
     return [{"id": i, "route": f"r{i % 4}", "fare": 1.0} for i in range(count)]
 
 
-@pytest.mark.parametrize("which", POLICIES)
+@pytest.mark.parametrize(
+    "which",
+    [
+        pytest.param(name, marks=[pytest.mark.needs_spark("4.1")] if name == "history" else [])
+        for name in POLICIES
+    ],
+)
 def test_a_stream_without_weights_keeps_the_same_rows_and_its_books(
     which: str, file_stream, run_all, tmp_path: Path
 ) -> None:

@@ -15,6 +15,8 @@ from pyspark.sql import functions as F
 import headgate as hg
 from headgate.policies.by_group.counted import is_counted
 from headgate.spark.loop.loop import ControlLoop
+from headgate.spark.versions.aggregates import has_heaviest
+from tests.harness.session_settings import FEW_ROWS, with_settings
 from tests.spark.conftest import records
 
 SCHEMA = "id bigint, route string, town string, fare double, dropoff timestamp"
@@ -50,6 +52,7 @@ def _routes(rows: list[Any]) -> Counter[str]:
     return Counter(row["route"] for row in rows)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("counts", ["batch", "partition"])
 def test_every_group_of_every_batch_keeps_rows_and_weights_add_up(
     rides, run_all, control: Path, counts: str
@@ -74,7 +77,10 @@ def test_the_level_comes_from_the_batch_before_and_the_ledger_says_what_the_grou
     run_all(rides.frame().transform(hg.gate("fares", policy=_policy(), rate=0.05, control=control)))
     first, *later = records(control, "fares")
     assert first.plan.level is None
-    assert all(r.plan.level is not None and r.plan.level > 5 for r in later)
+    # A batch that begins before the first one's report was taken up meets the opening plan, too.
+    levels = [r.plan.level for r in later if r.origin != "start"]
+    assert levels
+    assert all(level is not None and level > 5 for level in levels)
     for record in (first, *later):
         assert record.found.measures["groups"] == 10
         assert record.found.measures["one_row_each"] == pytest.approx(10 / record.arrived)
@@ -97,6 +103,7 @@ def test_a_group_that_bursts_is_capped_in_the_same_batch_and_a_new_one_is_not_lo
     assert sum(r["_weight"] for r in kept if r["route"] == "burst") == pytest.approx(8000, abs=0.1)
 
 
+@pytest.mark.matrix
 def test_a_replayed_batch_keeps_the_same_rows_with_other_partitions(
     spark, rides, control: Path, tmp_path: Path
 ) -> None:
@@ -179,17 +186,16 @@ def test_holistic_aggregates_run_behind_the_gate_on_a_stream(
         hg.gate("fares", policy=_policy(), rate=0.05, control=control)
     )  # fmt: skip
     window = F.window("dropoff", "30 minutes", "10 minutes")
-    found = run_all(
-        calm.groupBy(window, "route").agg(
-            F.median("fare").alias("median"),
-            F.percentile("fare", 0.9).alias("p90"),
-            F.collect_list("id").alias("ids"),
-            F.approx_count_distinct("town").alias("towns"),
-            hg.mean("fare").alias("mean"),
-            hg.count().alias("count"),
-        ),
-        "complete",
+    aggregates = calm.groupBy(window, "route").agg(
+        F.median("fare").alias("median"),
+        F.percentile("fare", 0.9).alias("p90"),
+        F.collect_list("id").alias("ids"),
+        F.approx_count_distinct("town").alias("towns"),
+        hg.mean("fare").alias("mean"),
+        hg.count().alias("count"),
     )
+    with with_settings(spark, FEW_ROWS):
+        found = run_all(aggregates, "complete")
     assert {row["route"] for row in found} == {f"r{k}" for k in range(10)}
     exact = rides.batch().groupBy(window, "route").agg(F.count(F.lit(1)).alias("n")).collect()
     counts = {(row["window"]["start"], row["route"]): row["n"] for row in exact}
@@ -245,7 +251,13 @@ def test_every_allocation_keeps_about_the_budget_on_a_stream(
 @pytest.mark.parametrize("overflow", ["exceed", "smallest", "random"])
 @pytest.mark.parametrize("streaming", [True, False])
 def test_more_groups_than_budget_is_told(
-    file_stream, run_all, control: Path, overflow: str, streaming: bool, caplog: pytest.LogCaptureFixture
+    spark,
+    file_stream,
+    run_all,
+    control: Path,
+    overflow: str,
+    streaming: bool,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     stream = file_stream(SCHEMA)
     for batch in range(3):  # 300 groups of one row, 100 of seven: one row of each is 40 %
@@ -274,11 +286,14 @@ def test_more_groups_than_budget_is_told(
     else:
         assert last.kept <= 110
         assert last.found.measures["groups_yielded"] >= 290
-        assert len(last.found.groups) == 20
+        # A Spark that cannot find the largest groups (4.0) tells their number alone.
+        assert len(last.found.groups) == (20 if has_heaviest(spark) else 0)
         assert all(name.startswith("yielded ") for name in last.found.groups)
     assert "more groups than budget" in last.why
 
 
+@pytest.mark.matrix
+@pytest.mark.needs_spark("4.1")
 def test_a_plan_from_history_lists_the_heavy_groups_and_keeps_the_rest(
     rides, run_all, control: Path
 ) -> None:
@@ -377,6 +392,7 @@ def test_columns_that_cannot_serve_are_refused_at_the_call(rides, given: Any, sa
         frame.transform(hg.gate("fares", policy=_policy(**given), rate=0.5))
 
 
+@pytest.mark.matrix
 def test_a_target_holds_inside_foreach_batch_with_two_native_passes(
     spark, rides, control: Path, tmp_path: Path
 ) -> None:

@@ -67,6 +67,7 @@ def test_batch_frames_leave_out_what_cannot_meet_and_estimate_the_pairs(streams)
     assert estimate["b"] == pytest.approx(truth["b"], rel=0.3)
 
 
+@pytest.mark.matrix
 def test_streams_learn_who_can_meet_and_every_pair_group_is_there(
     streams, run_all, control: Path
 ) -> None:

@@ -83,6 +83,7 @@ def some(start: int, count: int, at: str = "2030-01-01 00:00:00") -> list[dict[s
     ]
 
 
+@pytest.mark.matrix
 def test_a_stream_is_recorded_and_balances(guarded, control: Path) -> None:
     out = guarded(cheap, [some(0, 100), some(100, 50)])
     assert sorted(r.id for r in out) == list(range(150))
@@ -116,6 +117,7 @@ def test_what_was_learned_is_there_after_a_restart(guarded, control: Path) -> No
     assert not list((control / "gates" / "g" / "lessons").rglob("*.json")), "merged and cleared away"
 
 
+@pytest.mark.matrix
 def test_errors_by_policy(guarded, control: Path) -> None:
     def picky(row: Any) -> dict[str, Any]:
         if row.id % 10 == 3:
@@ -135,6 +137,7 @@ def test_errors_by_policy(guarded, control: Path) -> None:
     assert sorted(letter["row"]["id"] for letter in letters) == [3, 13, 23]
 
 
+@pytest.mark.matrix
 def test_a_failing_function_fails_the_query_and_says_why(guarded) -> None:
     def broken(row: Any) -> dict[str, Any]:
         raise ValueError("no model")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,50 @@ def test_every_policy_holds_the_average_in_overload(policy: str) -> None:
     assert dropped / total > 0.33
     # One second has room for 2,000 cheap rows of 3,000: nobody can drop less than a third.
     assert dropped / total < (0.4 if policy in ("balanced", "hard") else 0.75)
+
+
+def _traced(policy: str) -> tuple[np.ndarray, np.ndarray]:
+    """Six seconds of rows that take twelve, in batches of a quarter of a second or as long as they take.
+
+    How long each waited (not a number: dropped), and which ones are dear. It is the trace of
+    `tests/lab/spark/test_guarded_traces.py`, where it runs on Spark.
+    """
+    costs = {"cheap": 0.01, "dear": 0.11}
+    bench = Bench(costs, policy=InlinePolicy(policy, hg.average("1 second")))
+    due = START + 0.01 * np.arange(600)
+    keys = ["dear" if i % 10 == 0 else "cheap" for i in range(len(due))]
+    waits, done, number = np.full(len(due), np.nan), 0, 0
+    while done < len(due):
+        bench.clock.sleep(0.25)
+        upto = int(np.searchsorted(due, bench.clock(), side="right"))
+        if upto == done:
+            continue
+        batch = bench.batch(keys[done:upto], 0.01, until=float(due[upto - 1]))
+        batch = batch.append_column("seq", pa.array(range(done, upto)))
+        bench.terms = replace(
+            bench.terms, columns=("k", "at", "seq"), inputs=("k", "at", "seq"),
+            output=pa.schema([pa.field("seq", pa.int64()), *OWN, *END]),
+            function=lambda row: (bench.clock.sleep(costs[row.k]), (row.seq,))[1],
+        )  # fmt: skip
+        for row in kept(bench.run(batch, task=TaskId("q", number, 0, "run"))):
+            waits[row["seq"]] = row["_queue_ms"] / 1e3
+        done, number = upto, number + 1
+    return waits, np.array([key == "dear" for key in keys])
+
+
+def test_a_trace_waits_far_less_than_without_a_guard_and_loses_its_dear_rows() -> None:
+    """By a clock that nothing but the rows moves: how busy the machine is cannot change it."""
+    unguarded, _ = _traced("none")
+    waits, dear = _traced("balanced")
+    later = slice(len(waits) // 2, None)
+    assert not np.isnan(unguarded).any()
+    assert np.nanmean(waits[later]) < 0.25 * unguarded[later].mean()
+    assert np.nanmean(waits) < 1.1, "the target is an average of 1 s"
+    lost = np.isnan(waits)
+    assert 0.0 < lost.mean() < 0.35
+    assert lost[dear].mean() > 3 * lost[~dear].mean()
+    blind, _ = _traced("las")
+    assert lost.mean() < 0.6 * np.isnan(blind).mean(), "which drops as much work, and twice the rows"
 
 
 def test_a_batch_whose_costs_double_still_ends_near_its_target() -> None:

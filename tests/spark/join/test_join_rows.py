@@ -15,6 +15,7 @@ from headgate.core.row_budget import RowBudget
 from headgate.joins.row_draw.scores import CLASSES
 from headgate.spark.join.run import JoinSpec
 from headgate.store.ledger.audit import audit
+from tests.harness.late_worker import run_stateful
 from tests.spark.conftest import records
 from tests.spark.join.test_join import Streams, _brute, _overlap, _pairs, state_store
 
@@ -85,8 +86,7 @@ def test_a_batch_that_runs_again_keeps_the_same_rows(
             seen.setdefault(number, []).append(_pairs(frame.collect()))
 
         writer = joined.writeStream.foreachBatch(keep).trigger(availableNow=True)
-        query = writer.option("checkpointLocation", str(checkpoint)).start()
-        assert query.awaitTermination(200)
+        run_stateful(writer.option("checkpointLocation", str(checkpoint)).start, checkpoint)
 
     _let_fit(monkeypatch, RowBudget(2.0, min_keep=0.4, max_keep=0.4))
     run()

@@ -11,14 +11,17 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
 import headgate as hg
+from headgate.sketches.keys import stable_key
+from headgate.spark.guard.memory import GuardMemory
 from headgate.spark.join.call import ROCKSDB
 from headgate.spark.loop.loop import ControlLoop
 from headgate.spark.worker_errors import said_by_worker
-from headgate.store.lease import Holder
+from headgate.store.lease import Holder, this_process
 from headgate.store.ledger.records import queries_of
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
 from tests.eventually import eventually
+from tests.harness.late_worker import run_stateful
 from tests.spark.conftest import records
 from tests.spark.gate.test_live import _rows
 
@@ -42,30 +45,44 @@ def _guard(stream: Any, control: Path, target: str) -> Any:
 
 
 def test_guards_that_were_made_before_either_ran_keep_their_own_targets(
-    spark: Any, file_stream: Any, control: Path, tmp_path: Path
+    spark: Any, file_stream: Any, control: Path, start: Any
 ) -> None:
     stream = file_stream(SCHEMA)
     stream.add(_some(0))
     frames = [_guard(stream, control, target) for target in ("3 seconds", "7 seconds")]
-    queries = []
-    try:
-        for place, frame in enumerate(frames):
-            writer = frame.writeStream.format("noop")
-            writer = writer.option("checkpointLocation", str(tmp_path / f"checkpoint-{place}"))
-            queries.append(writer.start())
+    queries = [start(frame, f"checkpoint-{place}") for place, frame in enumerate(frames)]
+    for query in queries:
+        query.processAllAvailable()
+    loop = ControlLoop.of(spark)
+    loop.drain()
+    running: Any = loop.folders.worker(control).running()
+    targets = [running["g", str(query.id)].policy.target.tau_s for query in queries]
+    assert targets == [3.0, 7.0]
+    with pytest.raises(hg.BadArgument, match="gate 'g' is running in query"):
+        _guard(stream, control, "9 seconds")
+
+
+def test_guards_of_one_name_that_run_at_once_learn_each_from_its_own_rows(
+    spark: Any, file_stream: Any, control: Path, start: Any
+) -> None:
+    streams = [file_stream(SCHEMA, name) for name in ("one", "other")]
+    targets = ("3 seconds", "7 seconds")
+    frames = [_guard(stream, control, each) for stream, each in zip(streams, targets, strict=True)]
+    queries = [start(frame, f"checkpoint-{place}") for place, frame in enumerate(frames)]
+    for _ in range(2):
+        for place, stream in enumerate(streams):
+            stream.add(_some(1000 * place))  # the same rows again: what is learned adds up
         for query in queries:
             query.processAllAvailable()
-        loop = ControlLoop.of(spark)
-        loop.drain()
-        running: Any = loop.folders.worker(control).running()
-        targets = [running["g", str(query.id)].policy.target.tau_s for query in queries]
-        assert targets == [3.0, 7.0]
-        with pytest.raises(hg.BadArgument, match="gate 'g' is running in query"):
-            _guard(stream, control, "9 seconds")
-    finally:
-        for query in queries:
-            query.stop()
         ControlLoop.of(spark).drain()
+    running: Any = ControlLoop.of(spark).folders.worker(control).running()
+    for place, query in enumerate(queries):
+        spec = running["g", str(query.id)]
+        memory = GuardMemory(control, "g", spec.policy, spec.number, this_process().owner)
+        costs = memory.costs(str(query.id), 2)
+        known = [costs.frequency(stable_key(1000 * which)) for which in (0, 1)]
+        assert known[place] == 2.0
+        assert known[1 - place] == 0.0, "what the namesake's rows cost"
 
 
 def test_two_guards_of_one_name_in_a_union_are_refused_in_our_words(
@@ -103,10 +120,12 @@ def test_a_join_follows_its_own_budget_though_a_namesake_was_made_since(
     first, second = (_join(streams, control, budget) for budget in (1000.0, 4000.0))
     assert SettingsFile(control, "join").declared() is not None
     writer = first.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "cp"))
-    query = writer.start()
+    for stream in streams:
+        stream.add(_some(0))
+    query = run_stateful(writer.start, tmp_path / "cp", lambda query: query.processAllAvailable())
     try:
         for batch in range(3):  # the first meets an opening, the others what the loop publishes
-            for stream in streams:
+            for stream in streams if batch else []:
                 stream.add(_some(20 * batch))
             query.processAllAvailable()
             ControlLoop.of(spark).drain()

@@ -27,23 +27,6 @@ N = 2000
 ROME = Holder("rome-driver", host="rome", boot="b", pid=7, pid_started="1")
 
 
-@pytest.fixture
-def start(spark: Any, tmp_path: Path) -> Iterator[Callable[[DataFrame], Any]]:
-    """A query on a frame, from the same checkpoint as the one before unless that is named."""
-    started = []
-
-    def run(frame: DataFrame, checkpoint: str = "cp") -> Any:
-        writer = frame.writeStream.format("noop").option(
-            "checkpointLocation", str(tmp_path / checkpoint)
-        )
-        started.append(writer.trigger(processingTime="100 milliseconds").start())
-        return started[-1]
-
-    yield run
-    for query in started:
-        query.stop()
-
-
 def _handled(spark: Any, control: Path, query: Any, batches: int) -> None:
     def look() -> bool:
         ControlLoop.of(spark).drain()
@@ -58,6 +41,18 @@ def _recorded(spark: Any, control: Path, batches: int) -> None:
         return bool(queries_of(control, "g")) and len(records(control, "g")) >= batches
 
     eventually(look, f"{batches} batches in the ledger")
+
+
+def _ran_once(spark: Any, file_stream: Any, control: Path, start: Any) -> tuple[Any, DataFrame, Any]:
+    """A stream, a frame behind a gate, and a query of it that has run one batch and was stopped."""
+    stream = file_stream()
+    stream.add(_rows(0))
+    frame = stream.frame().transform(hg.gate("g", rate=0.5, control=control))
+    query = start(frame)
+    _recorded(spark, control, 1)
+    query.stop()
+    ControlLoop.of(spark).drain()
+    return stream, frame, query
 
 
 def test_a_second_gate_of_the_name_is_refused_while_the_first_one_runs(
@@ -164,14 +159,8 @@ class CannotBeOpened(Spec):
 def test_one_that_cannot_be_opened_takes_no_other_ones_heartbeat(
     spark: Any, file_stream: Any, control: Path, start: Any
 ) -> None:
-    stream = file_stream()
-    stream.add(_rows(0))
-    frame = stream.frame().transform(hg.gate("g", rate=0.5, control=control))
-    first = start(frame)
-    _recorded(spark, control, 1)
-    first.stop()
+    stream, frame, first = _ran_once(spark, file_stream, control, start)
     loop = ControlLoop.of(spark)
-    loop.drain()
     PlanStore(control, "broken", first.id).folder.mkdir(parents=True)
     loop.register(CannotBeOpened("broken", control))
     try:
@@ -211,13 +200,7 @@ def lives_in_rome(control: Path) -> Iterator[Callable[[str], None]]:
 def test_a_second_driver_of_a_query_is_refused_while_the_first_one_lives(
     spark: Any, file_stream: Any, control: Path, start: Any, lives_in_rome: Any
 ) -> None:
-    stream = file_stream()
-    stream.add(_rows(0))
-    frame = stream.frame().transform(hg.gate("g", rate=0.5, control=control))
-    first = start(frame)
-    _recorded(spark, control, 1)
-    first.stop()
-    ControlLoop.of(spark).drain()
+    stream, frame, first = _ran_once(spark, file_stream, control, start)
     lives_in_rome(first.id)
     stream.add(_rows(N))
     second = start(frame)

@@ -28,6 +28,7 @@ def main(folder: Path, control: str) -> None:
     from headgate.spark.loop.loop import ControlLoop
     from headgate.store.ledger.audit import audit
     from headgate.store.places.place import control_place
+    from tests.harness.late_worker import run_stateful
 
     with quiet_session(folder / "scratch") as spark:
         found: dict[str, Any] = {}
@@ -68,7 +69,7 @@ def main(folder: Path, control: str) -> None:
                         hold="1 hour", control=control)  # fmt: skip
         writer = pairs.writeStream.format("parquet").option("path", str(folder / "pairs"))
         writer = writer.option("checkpointLocation", str(folder / "pairs-checkpoint"))
-        writer.trigger(availableNow=True).start().awaitTermination()
+        run_stateful(writer.trigger(availableNow=True).start, folder / "pairs-checkpoint")
         ControlLoop.of(spark).drain()
         with_site(hg, spark, folder, control, read)
         found["site"] = told("federation", "status", control)["sites"][0]

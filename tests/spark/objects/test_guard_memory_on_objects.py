@@ -13,10 +13,13 @@ from headgate.spark.guard.memory import GuardMemory
 from headgate.store.folder import read_json
 from headgate.store.gate_call import GateCall
 from headgate.store.lease import this_process
+from headgate.store.places.objects import Objects
 from headgate.store.places.place import ObjectPath
+from headgate.store.places.stores import store_of
 from headgate.store.plans import PlanStore
 from headgate.store.upkeep import remove_query
 from tests.harness.object_stores import memory as memory
+from tests.spark.guard.test_guard_task import Bench, counts
 
 RUN = "11111111-2222-3333-4444-555555555555"
 
@@ -58,3 +61,26 @@ def test_a_batch_that_began_is_marked_and_a_namesake_is_refused(memory: ObjectPa
     assert PlanStore(memory, "g", "q").pinned_batches() == [3]
     with pytest.raises(NamedTwice, match="twice"):
         guard.mark_begun("q", 3, me, GateCall(2))
+
+
+def test_what_is_no_pin_of_a_batch_ends_no_query(memory: ObjectPath) -> None:
+    """Somebody copied the store, and an object of it came without its content."""
+    store_of(memory).put(memory / "gates" / "g" / "queries" / "q" / "pins" / f"{0:012d}.json", b"")
+    bench = Bench({"a": 0.002}, control=str(memory), driver=replace(this_process(), run=RUN), number=1)
+    assert counts(bench.run(bench.batch(["a"] * 3, 0.01))) == {"kept": 3}
+    assert _guard(memory).merge("q", 0) == 1, "what it learned is there all the same"
+
+
+def test_a_store_that_is_gone_ends_no_query_that_has_no_dead_letters(
+    memory: ObjectPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object, **__: object) -> None:
+        raise OSError("nobody answers")
+
+    for name in ("get", "put", "create", "entries", "delete"):
+        monkeypatch.setattr(Objects, name, gone)
+    given = {"control": str(memory), "dead_letters": str(memory / "dead"), "on_error": "dead-letter"}
+    bench = Bench({"a": 0.002}, **given)
+    assert counts(bench.run(bench.batch(["a"] * 3, 0.01))) == {"kept": 3}
+    with pytest.raises(OSError, match="nobody answers"):
+        bench.run(bench.batch(["unheard of"], 0.01))  # its row fails, and is not lost in silence

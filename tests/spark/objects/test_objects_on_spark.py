@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from headgate.testing.s3_toll import S3Toll
 
+ROOT = Path(__file__).parents[3]
 ROWS, FILES = 1000, 3
 
 
@@ -24,7 +26,8 @@ def test_gates_a_guard_a_join_and_a_backfill_with_control_on_s3(
         (tmp_path / "in" / f"{file}.json").write_text("\n".join(lines))
     script = Path(__file__).with_name("objects_script.py")
     command = [sys.executable, str(script), str(tmp_path), s3]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False, env=env)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.strip().splitlines()[-1])
     audits = found["audits"]

@@ -23,6 +23,7 @@ import headgate as hg
 from headgate.errors import BadArgument, UnknownColumn
 from headgate.spark import sic
 from headgate_lab.papers.themis.sic import derived_sic, window_sics
+from tests.harness.session_settings import FEW_ROWS, with_settings
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 SCHEMA = "at timestamp, id string, value double, tags array<string>, _sic double"
@@ -114,18 +115,8 @@ def _told(frames: dict[str, DataFrame]) -> DataFrame:
 
 @pytest.fixture(scope="module", autouse=True)
 def _small(spark: SparkSession) -> Iterator[None]:
-    """A hundred rows need no partitions, and compiling a plan takes longer than they do."""
-    wanted = {
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    }
-    before = {name: spark.conf.get(name) for name in wanted}
-    for name, value in wanted.items():
-        spark.conf.set(name, value)
-    yield
-    for name, value in before.items():
-        spark.conf.set(name, value)
+    with with_settings(spark, FEW_ROWS):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -267,6 +258,7 @@ def naive_top(rows: list[dict[str, Any]], k: int, least: bool) -> list[tuple[Any
     return sorted((r["at"], r["id"] or "", r["value"], r["tags"], near(each)) for r in ranked[:k])
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("name", "k"), [("top 3", 3), ("least 3", 3), ("top 100", 100)])
 def test_the_top_of_a_group_is_worth_the_group(results: Any, name: str, k: int) -> None:
     for found in results[name]:
@@ -284,6 +276,7 @@ def test_a_group_that_has_nothing_to_rank_loses_its_worth(spark: SparkSession) -
     assert [tuple(r) for r in sic.top(frame, 2, "v", within="g").collect()] == [(2, 3.0, 0.25)]
 
 
+@pytest.mark.matrix
 def test_maps_break_no_ties_by_luck(spark: SparkSession) -> None:
     frame = spark.sql("SELECT 1 g, 2D v, map('a', id) m, 0.25D _sic FROM range(4)")
     (row,) = sic.top(frame, 1, "v", within="g").collect()

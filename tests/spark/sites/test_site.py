@@ -85,6 +85,7 @@ def steps(spark, tmp_path: Path) -> Iterator[Callable[..., Steps]]:
         one.query.stop()
 
 
+@pytest.mark.matrix
 def test_rows_get_what_they_are_worth_and_results_are_measured(
     spark, open_site, file_stream, steps, control: Path
 ) -> None:
@@ -247,6 +248,7 @@ def test_a_stream_that_joins_an_overloaded_site_begins_at_its_level(
     assert 0.2 < len(run.runs[0][0]) / 2000 < 0.3
 
 
+@pytest.mark.matrix
 def test_the_task_time_of_a_batch_counts_once(spark, open_site, file_stream, steps) -> None:
     site, stream = open_site(), file_stream()
     run = steps(stream.frame().transform(site.gate("timed", query="q", source="s")), stream)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +20,11 @@ from headgate.run.gate_report import BatchReport
 from headgate.run.gate_run import GateRun
 from headgate.run.gate_spec import GateSpec
 from headgate.settings import GateSettings
-from headgate.spark.loop.heart import Heart, _Pair
+from headgate.spark.loop import heart as heart_module
+from headgate.spark.loop.heart import Heart
+from headgate.store.beats import heard_of
 from headgate.store.crew import Crew
+from headgate.store.folder import write_json
 from headgate.store.guards import declare_guard
 from headgate.store.lease import GONE_S, Holder, Lease, Watch, this_process
 from headgate.store.ledger.audit import audit
@@ -31,6 +35,7 @@ from headgate.store.plans import PinnedPlan, PlanStore
 from headgate.store.query_facts import checkpoint_of, forget_query, tell_checkpoint
 from headgate.store.settings_file import SettingsFile
 from headgate.testing.s3_toll import S3Toll
+from tests.eventually import eventually
 
 OPEN = PinnedPlan(KEEP_ALL, "fail-open")
 ME = replace(this_process(), run="11111111-2222-3333-4444-555555555555")
@@ -151,44 +156,75 @@ def test_a_batch_costs_few_requests(s3: str, toll: S3Toll) -> None:
     for _ in range(20):
         job.step()
     counts = toll.counts
-    settings = counts["get"] - 20 * 4
+    settings = counts["get"] - 20 * 5
     assert counts["claim"] == 20, "the pin"
     assert counts["put"] == 20 * 3, "the plan, the record, what was learned"
-    assert 0 <= settings <= 15, "the lease, the pin twice, the plan; the settings every two seconds"
+    assert 0 <= settings <= 15, "lease, driver, plan, the pin twice; the settings every two seconds"
     assert counts.keys() == {"get", "put", "claim"}
-    assert sum(counts.values()) <= 20 * 8 + 15
+    assert sum(counts.values()) <= 20 * 9 + 15
 
 
 @pytest.mark.spark
-def test_a_heartbeat_is_two_requests(s3: str, toll: S3Toll) -> None:
-    job = Job(control_place(s3), GateSettings(hold=1))
-    job.step()
-    lease = PlanStore(job.control, "g", "q").lease
+def test_a_heartbeat_is_one_request_for_all_gates_and_a_look_now_and_then(
+    s3: str, toll: S3Toll, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heart_module, "BEAT_S", 3600.0)
+    control = control_place(s3)
+    heart = Heart(control, lambda: True)
+    for number in range(20):
+        PlanStore(control, f"g{number}", "q").lease.claim(ME, "gate")
+        heart.meet((f"g{number}", "q"))
+    heart.steer("q")
+    eventually(lambda: heard_of(control, ME.owner), "the first beat, and its looks")
+    eventually(lambda: heart._turn == 1, "its looks")
     toll.reset()
-    for _ in range(5):
-        assert lease.beat(ME, lease.holder())
-    assert toll.counts == {"get": 5, "put": 5}
+    for _ in range(10):
+        heart._beat()
+        heart._look()
+    assert toll.counts == {"put": 10, "get": 20}, "each lease is looked at every ten turns"
+    heart.leave(None, None).wait()
+    assert heard_of(control, ME.owner) is None
 
 
-def test_a_gate_that_is_not_in_a_query_costs_few_looks(
+@pytest.mark.spark
+def test_a_hundred_pins_are_dropped_with_one_request(s3: str, toll: S3Toll) -> None:
+    store = PlanStore(control_place(s3), "g", "q")
+    for batch in range(100):
+        store.pin_to(batch, OPEN)
+    toll.reset()
+    store.unpin(*range(99))
+    assert toll.counts == {"delete": 1}
+    assert store.pinned_batches() == [99]
+
+
+def test_settings_of_many_gates_are_one_look_every_two_seconds(
     memory: ObjectPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every gate may be in every query; a look at a lease that is not there is a request."""
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    jobs = []
+    for number in range(50):
+        SettingsFile(memory, f"g{number}").declare(GateSettings(rate=0.5))
+        spec = GateSpec(f"g{number}", memory, GateSettings(rate=0.5), Uniform())
+        jobs.append(GateRun(spec, "q"))
     looked: list[str] = []
     real = Objects.get
-    monkeypatch.setattr(Objects, "get", lambda self, at: (looked.append(str(at)), real(self, at))[1])
-    heart = Heart(lambda: True)
-    absent = _Pair(Lease(memory / "absent"))
-    for _ in range(40):
-        heart._beat(("g", "absent"), absent)
-    assert len(looked) == 10
-    Lease(memory / "absent").claim(this_process(), "gate 'g'")
-    looked.clear()
-    for _ in range(8):
-        heart._beat(("g", "absent"), absent)
-    holder = Lease(memory / "absent").holder()
-    assert holder is not None
-    assert holder.beat >= 5, "from then on it beats each turn"
+    monkeypatch.setattr(Objects, "get", lambda self, at: (looked.append(at.name), real(self, at))[1])
+    for _ in range(10):  # a look around every second
+        now[0] += 1.0
+        for job in jobs:
+            job.refresh()
+    assert looked == ["changes.json"] * 5
+    SettingsFile(memory, "g7").change(rate=0.25)
+    now[0] += 2.0
+    for job in jobs:
+        job.refresh()
+    assert [job.settings.rate for job in jobs].count(0.25) == 1
+    assert jobs[7].settings.rate == 0.25
+    write_json(memory / "gates" / "g9" / "overrides.json", {"rate": 0.125})  # by an earlier version
+    now[0] += 60.0
+    jobs[9].refresh()
+    assert jobs[9].settings.rate == 0.125
 
 
 # ------------------------------------------------------------------------------------------ clocks

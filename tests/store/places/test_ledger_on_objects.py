@@ -197,6 +197,53 @@ def test_a_driver_that_starts_again_and_again_leaves_a_bounded_heap(
     assert ledger.totals().all.batches == 60
 
 
+def test_what_a_recount_repaired_stays_repaired_when_its_chunk_is_closed_before_an_older_one(
+    memory: ObjectPath, hours: StoreTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver's own chunk is the oldest, and still grows; recounts left theirs behind it."""
+    monkeypatch.setattr(chunks, "_MANY", 2)
+    monkeypatch.setattr(chunks, "_LINES", 250)
+    driver = filled(memory, range(5))
+    Ledger(memory, "g", "q").append(record(3, kept=30, shed=70))
+    for late in (0, 1, 2):
+        filled(memory, range(late, late + 1))
+        hours.pass_s(700)
+        driver.append(record(5 + late))
+        closed_all(Ledger(memory, "g", "q"))
+        again = Ledger(memory, "g", "q")
+        assert again.record(3) == record(3, kept=30, shed=70)
+        assert again.totals().all.kept == (6 + late) * 40 - 10
+    hours.pass_s(700)
+    filled(memory, range(8, 9))
+    closed_all(Ledger(memory, "g", "q"))
+    again = Ledger(memory, "g", "q")
+    assert sum(name.endswith(".open.gz") for name in names(memory)) <= 2
+    assert again.record(3) == record(3, kept=30, shed=70)
+    assert again.totals().all.kept == 9 * 40 - 10
+
+
+def test_a_chunk_that_is_put_again_after_it_was_closed_changes_no_sum(
+    memory: ObjectPath, hours: StoreTime
+) -> None:
+    """Its writer was stopped for an hour, and its clock with it, as a machine that is suspended does."""
+    driver = filled(memory, range(18))
+    filled(memory, range(20, 22))
+    hours.pass_s(700)
+    assert closed_all(Ledger(memory, "g", "q")) == 1
+    Ledger(memory, "g", "q").append(record(16, kept=30, shed=70))
+    hours.pass_s(700)
+    assert closed_all(Ledger(memory, "g", "q")) == 1
+    driver.append(record(18))  # with the lines before it, 16 among them
+    for _ in range(2):
+        again = Ledger(memory, "g", "q")
+        assert again.record(16) == record(16, kept=30, shed=70)
+        assert again.totals().all.kept == 21 * 40 - 10
+        assert again.totals().all.batches == 21
+        hours.pass_s(700)
+        closed_all(again)
+    assert not [name for name in names(memory) if name.startswith("00000000.") and "open" in name]
+
+
 def test_a_chunk_is_left_alone_after_a_while_if_its_segment_is_not_the_latest(
     memory: ObjectPath,
 ) -> None:

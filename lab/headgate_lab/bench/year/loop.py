@@ -43,6 +43,7 @@ from headgate_lab.bench.year.gauges import gauges
 from headgate_lab.bench.year.load import MadeUpLoad
 from headgate_lab.bench.year.session import PlayedSession
 from headgate_lab.bench.year.small_segments import segments_of
+from headgate_lab.bench.year.virtual_folder_time import folders_follow_the_clock
 
 __all__ = ["BATCHES", "fsync_ms", "run", "year"]
 
@@ -115,7 +116,7 @@ def year(control: Path, batches: int) -> list[dict[str, Any]]:
     moments: list[dict[str, Any]] = []
     costs: deque[tuple[float, float]] = deque(maxlen=window)
     try:
-        with segments_of(segment), bench_progress() as bar:
+        with segments_of(segment), folders_follow_the_clock(), bench_progress() as bar:
             task = bar.add_task("a year of the loop", total=batches)
             for number in range(batches):
                 if number % run_of == 0:

@@ -36,6 +36,7 @@ from headgate_lab.bench.progress import bench_progress
 from headgate_lab.bench.year.books import write_books
 from headgate_lab.bench.year.gauges import rss_mb
 from headgate_lab.bench.year.small_segments import segments_of
+from headgate_lab.bench.year.virtual_folder_time import folders_follow_the_clock
 
 __all__ = ["ask", "run", "year"]
 
@@ -72,7 +73,7 @@ def year(control: Path, batches: int, segment: int) -> list[dict[str, Any]]:
     spec = GateSpec(_GATE, control, settings, Uniform())
     window, month, step_s = batches // 10, batches // 12 + 1, _YEAR_S / batches
     moments: list[dict[str, Any]] = []
-    with segments_of(segment), bench_progress() as bar:
+    with segments_of(segment), folders_follow_the_clock(), bench_progress() as bar:
         task = bar.add_task("a year of batches", total=batches)
         store, gate = _opened(spec, "lives", clock)
         costs: deque[_Cost] = deque(maxlen=window)

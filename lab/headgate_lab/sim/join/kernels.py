@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from headgate.joins.kernels import popcount
+from headgate.joins.instructions import popcount
 
 __all__ = [
     "Arrivals",

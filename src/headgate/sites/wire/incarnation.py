@@ -28,6 +28,7 @@ class Incarnation:
     def __init__(self, folder: Place | None, site: str) -> None:
         self._path = None if folder is None else folder / f"coordinator-{site}.json"
         self._lock: ProcessClaim | None = None
+        self._taken = "" if folder is None else _runs_already(site, folder)
         self._next: int = 1
         self._reserved: float = 1 if self._path is not None else math.inf
         self.name = uuid.uuid4().hex
@@ -35,9 +36,7 @@ class Incarnation:
             return
         try:
             # Two processes with one file would be one incarnation, and nobody would know them apart.
-            self._lock = claim_for_process(
-                self._path.with_suffix(".lock"), _runs_already(site, self._path.parent)
-            )
+            self._lock = claim_for_process(self._path.with_suffix(".lock"), self._taken)
             found = read_json(self._path)
         except OSError as error:
             raise _not_writable(self._path, error) from error
@@ -56,10 +55,18 @@ class Incarnation:
             except OSError as error:
                 raise _not_writable(self._path, error) from error
             self._reserved = reserved
-        if self._lock is not None:
-            self._lock.beat()
+        if self._lock is not None and not self._is_ours(self._lock):
+            raise ControlFolderError(self._taken)
         self._next += 1
         return self._next - 1
+
+    @staticmethod
+    def _is_ours(lock: ProcessClaim) -> bool:
+        """Where the store cannot be asked, nobody else has asked it either: reports go on."""
+        try:
+            return lock.beat()
+        except OSError:
+            return True
 
     def skip(self) -> None:
         """Leave numbers out: a file that was restored from a copy lags behind what was used."""

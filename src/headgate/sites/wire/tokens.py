@@ -48,10 +48,13 @@ def whose(secret: bytes, token: str) -> str | None:
     return name if right and name else None
 
 
-def read_secret(file: str | os.PathLike[str] | None, *, make: bool = False) -> bytes | None:
+def read_secret(
+    file: str | os.PathLike[str] | None, *, make: bool = False, by: str = "headgate coordinator"
+) -> bytes | None:
     """The secret in the file, or in the environment, or None; `make` makes a file that is not there.
 
-    A new file is for its owner's eyes only, and holds 32 random bytes.
+    A new file is for its owner's eyes only, and holds 32 random bytes. `by` is the command that makes
+    one.
     """
     if file is None:
         text = os.environ.get(SECRET_VARIABLE)
@@ -66,9 +69,9 @@ def read_secret(file: str | os.PathLike[str] | None, *, make: bool = False) -> b
         reason = getattr(error, "strerror", None) or "no text"
         raise ControlFolderError(
             f"the secret file {str(path)!r} cannot be read ({reason}): give the file that the "
-            "coordinator was started with; `headgate coordinator` makes one that is not there"
+            f"service was started with; `{by}` makes one that is not there"
         ) from error
-    return _checked(text, f"the file {str(path)!r}")
+    return _checked(text, f"the file {str(path)!r}", by)
 
 
 def _make(path: Path) -> None:
@@ -86,12 +89,12 @@ def _make(path: Path) -> None:
         part.unlink()
 
 
-def _checked(text: str, where: str) -> bytes:
+def _checked(text: str, where: str, by: str = "headgate coordinator") -> bytes:
     secret = text.strip().encode()
     if len(secret) < _SHORTEST:
         raise BadArgument(
             f"the secret in {where} has {len(secret)} bytes: at least {_SHORTEST}, and better 32 random "
-            "ones; delete the file and let `headgate coordinator` make one"
+            f"ones; delete the file and let `{by}` make one"
         )
     return secret
 

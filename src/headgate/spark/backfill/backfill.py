@@ -28,12 +28,13 @@ from headgate.spark.backfill.offsets import (
     offsets_in_record,
 )
 from headgate.spark.backfill.reread import Reread, Rows, counted_again, mismatches
+from headgate.spark.checkpoint import open_checkpoint
 from headgate.spark.gate.shape import SCRATCH, GateShape
 from headgate.store.folder import used_control_folder
 from headgate.store.guards import guard_in
 from headgate.store.ledger.audit import Audit, audit
 from headgate.store.ledger.records import Ledger, Record, queries_of
-from headgate.store.places.place import Place, place_from
+from headgate.store.places.place import Place
 from headgate.store.plans import PlanStore
 
 __all__ = ["backfill", "recount"]
@@ -198,7 +199,7 @@ def recount(
     named in a warning; `headgate ledger verify` goes on naming it. `keep` and `policy` are the gate's
     own, as for `backfill`.
     """
-    folder = used_control_folder(control)
+    folder, place = used_control_folder(control), open_checkpoint(checkpoint)
     name = _the_query(folder, gate, query)
     ledger = Ledger(folder, gate, name)
     (books,) = audit(folder, gate, name)
@@ -206,12 +207,10 @@ def recount(
     parts = _Parts(spark, folder, gate, rows, keep, policy)
     settled, left = [], {}
     for batch in sorted({*books.unsettled, *books.begun, *books.doubtful} - set(books.contradicted)):
-        if not committed(place_from(os.fspath(checkpoint)), batch):
+        if not committed(place, batch):
             continue
         try:
-            bare, offsets = _known_of(
-                folder, gate, name, batch, records, place_from(os.fspath(checkpoint))
-            )
+            bare, offsets = _known_of(folder, gate, name, batch, records, place)
             counts = counted_again(parts.of(bare, offsets))
         except (HeadgateError, OSError) as error:
             left[batch] = f"cannot be settled: {error}"

@@ -13,10 +13,16 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql import DataFrame, SparkSession
 
 from headgate.errors import BadArgument, NotAsRecorded
-from headgate.spark.checkpoint import ends_of_batch, files_between, first_offsets, records_between
+from headgate.spark.checkpoint import (
+    ends_of_batch,
+    files_between,
+    first_offsets,
+    open_checkpoint,
+    records_between,
+)
 from headgate.store.folder import is_used, names_in
 from headgate.store.ledger.records import Record
-from headgate.store.places.place import Place, place_from
+from headgate.store.places.place import Place
 
 __all__ = [
     "BatchOffsets",
@@ -145,9 +151,9 @@ def kafka_rows(
     """
 
     def rows(batch: BatchOffsets) -> DataFrame:
-        start, end = batch.starts[source], batch.ends[source]
+        start, end = _range_of(batch, source, "Kafka", _of_kafka)
         if start is None and checkpoint is not None:
-            start = first_offsets(place_from(str(checkpoint)), source)
+            start = first_offsets(open_checkpoint(checkpoint), source)
         if start is None:
             raise BadArgument(
                 f"batch {batch.batch} is the query's first, and Spark reports no start for it: "
@@ -163,6 +169,33 @@ def kafka_rows(
         return frame if prepare is None else prepare(frame)
 
     return rows
+
+
+def _of_kafka(end: Any) -> bool:
+    return isinstance(end, dict) and all(isinstance(parts, dict) for parts in end.values())
+
+
+def _of_files(end: Any) -> bool:
+    return isinstance(end, dict) and "logOffset" in end
+
+
+def _range_of(
+    batch: BatchOffsets, source: int, kind: str, is_one: Callable[[Any], bool]
+) -> tuple[Any, Any]:
+    """Where the batch's part of a source begins and ends, if the source is of this kind."""
+    if not 0 <= source < len(batch.ends):
+        raise BadArgument(
+            f"source={source!r}: batch {batch.batch} has {len(batch.ends)} source(s), counted from 0 in "
+            "the order in which the query reads them"
+        )
+    end = batch.ends[source]
+    if not is_one(end):
+        raise BadArgument(
+            f"source {source} of batch {batch.batch} is no {kind} source, since its offset is {end!r}: "
+            "give kafka_rows for Kafka, file_rows for files, and for another source a function of your "
+            "own that takes a BatchOffsets and reads the batch's rows again"
+        )
+    return batch.starts[source], end
 
 
 def _partitions(end: Mapping[str, Mapping[str, Any]]) -> dict[str, list[int]]:
@@ -193,9 +226,8 @@ def file_rows(
         raise BadArgument(f"changed={changed!r}: give 'refuse' or 'read'")
 
     def rows(batch: BatchOffsets) -> DataFrame:
-        found = files_between(
-            place_from(str(checkpoint)), source, batch.starts[source], batch.ends[source]
-        )
+        start, end = _range_of(batch, source, "file", _of_files)
+        found = files_between(open_checkpoint(checkpoint), source, start, end)
         entries = {entry["path"]: entry for entry in found}
         if changed == "refuse":
             _check_files(batch.batch, entries)

@@ -10,6 +10,7 @@ from typing import Any
 
 from headgate.core.batch_size import OFFSETS, BatchSize
 from headgate.spark.checkpoint import (
+    checkpoint_place,
     ends_of_batch,
     files_between,
     first_offsets,
@@ -18,6 +19,7 @@ from headgate.spark.checkpoint import (
     planned_at,
     records_between,
 )
+from headgate.spark.tables.delta_log import DeltaOffset, size_between
 from headgate.store.places.place import Place
 
 __all__ = ["seconds_of_batch", "sizes_of_batch"]
@@ -26,15 +28,21 @@ __all__ = ["seconds_of_batch", "sizes_of_batch"]
 _LOOKED_AT = 1000
 
 
-def sizes_of_batch(checkpoint: Place, batch: int) -> tuple[BatchSize, ...] | None:
-    """What each source has for the batch, in their order; None where one of them does not tell."""
+def sizes_of_batch(
+    checkpoint: Place, batch: int, delta: str | None = None
+) -> tuple[BatchSize, ...] | None:
+    """What each source has for the batch, in their order; None where one of them does not tell.
+
+    `delta` is the Delta table among them, if there is one.
+    """
     try:
         ends = ends_of_batch(checkpoint, batch)
         starts = ends_of_batch(checkpoint, batch - 1) if batch > 0 else [None] * len(ends)
         if len(starts) != len(ends):
             return None
         pairs = enumerate(zip(starts, ends, strict=True))
-        found = [_size(checkpoint, source, start, end) for source, (start, end) in pairs]
+        log = None if delta is None else _log_of(delta, ends)
+        found = [_size(checkpoint, source, start, end, log) for source, (start, end) in pairs]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         forget_checkpoint(checkpoint)
         return None
@@ -56,11 +64,22 @@ def seconds_of_batch(checkpoint: Place, batch: int) -> float | None:
     return end - start if start is not None and end is not None and end >= start else None
 
 
-def _size(checkpoint: Place, source: int, start: Any, end: Any) -> BatchSize | None:
+def _log_of(delta: str, ends: list[Any]) -> Place | None:
+    """Where the table's log is, if one source is a Delta table: of several nobody knows which is it."""
+    place = checkpoint_place(delta)
+    one = sum(DeltaOffset.read(end) is not None for end in ends) == 1
+    return place / "_delta_log" if place is not None and one else None
+
+
+def _size(
+    checkpoint: Place, source: int, start: Any, end: Any, log: Place | None = None
+) -> BatchSize | None:
     if end is None:
         return BatchSize(0.0, OFFSETS)
     if not isinstance(end, dict):
         return _of_steps(start, end)
+    if DeltaOffset.read(end) is not None:
+        return None if log is None else size_between(log, start, end)
     if "logOffset" in end:
         return _of_files(files_between(checkpoint, source, start, end))
     if end.keys() == {"offset", "timestamp"}:  # rate-micro-batch counts rows

@@ -52,6 +52,8 @@ from headgate.spark.groups.two_passes import TwoPasses
 from headgate.spark.loop.batch_tallies import Tally, running_batch
 from headgate.spark.loop.loop import ControlLoop
 from headgate.spark.sic.column import SIC, require_sic, row_sic
+from headgate.spark.tables.delta_source import delta_table_of
+from headgate.spark.versions.aggregates import has_heaviest, require_heaviest
 from headgate.store.gate_call import UNKNOWN_CALL, GateCall, new_call
 from headgate.store.lease import this_process
 from headgate.store.settings_file import SettingsFile
@@ -84,6 +86,8 @@ class Gate:
     on_reshape: str = "refuse"
     #: The query's checkpoint, as people gave it: how large a batch is stands there before it runs.
     checkpoint: str | None = None
+    #: The Delta table that the stream reads, where it reads one: its log says what offsets mean in rows.
+    delta: str | None = None
 
     def apply(self, frame: DataFrame) -> DataFrame:
         """The DataFrame behind the gate."""
@@ -104,7 +108,7 @@ class Gate:
         upstream.refuse_twice(self.name)
         if self.sic != "derived":  # those are results of another fragment, by design
             upstream.refuse_results(self.name, self.settings.rate is None or self.controller is not None)
-        return self._made(spark, frame, gates)
+        return replace(self, delta=delta_table_of(frame))._made(spark, frame, gates)
 
     def _made(self, spark: SparkSession, frame: DataFrame, gates: list[str]) -> DataFrame:
         running = None
@@ -119,6 +123,12 @@ class Gate:
         if self.arrival is not None:
             require_timestamp(frame, self.arrival, "arrival")
         self._check_policy(frame)
+        if frame.isStreaming and self.control is not None and self.policy.counts_groups:
+            require_heaviest(
+                spark,
+                f"gate {self.name!r}",
+                'use counts="batch" with hg.ConceptDriven, or another policy',
+            )
         self.check_sic(frame)
         shape = self.shape(frame)
         if frame.isStreaming or running is not None:
@@ -314,7 +324,11 @@ class Gate:
         root = spark.conf.get("spark.sql.streaming.checkpointLocation", None)
         try:
             return Resolver(
-                self.policy, repr(self.policy), checkpoint=self.checkpoint, checkpoints=root
+                self.policy,
+                repr(self.policy),
+                checkpoint=self.checkpoint,
+                checkpoints=root,
+                delta=self.delta,
             ).to_text()
         except BadArgument:
             if self.settings.rate is None:
@@ -358,7 +372,8 @@ class Gate:
         drawn = shape.cells.drawn(frame, shape.identity, self.seed, plans)
         if plans.call is not None:
             yielded = None
-            if shape.cells.overflow != "exceed":
+            # Where Spark cannot find the largest of them, the ledger has their number, and no names.
+            if shape.cells.overflow != "exceed" and has_heaviest(frame.sparkSession):
                 yielded = F.when(F.col(DRAWN)["w"] < 0, shape.cells.label())
             seen = behind_draw(F.col(DRAWN)["about"], yielded)
             drawn = drawn.observe(metric_names(self.name, plans.call)[2], *seen)

@@ -22,6 +22,7 @@ from headgate.spark.gate.fingerprint import fingerprint_columns, fingerprint_in
 from headgate.spark.groups.task import ABOUT
 from headgate.spark.loop.kinds import kind_of_report
 from headgate.spark.loop.numbered_metrics import metric_named, metrics_of, read_metric
+from headgate.spark.versions.aggregates import heaviest
 from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 
 __all__ = [
@@ -73,8 +74,7 @@ def before_gate(
         columns.append(F.unix_micros(F.min(F.col(arrival))).alias("oldest"))
     columns += [F.count_if(c).alias(f"class_{i}") for i, c in enumerate(classes, start=1)]
     if group is not None:
-        heavy = F.call_function("approx_top_k", group, F.lit(_HEAVY), F.lit(_COUNTERS))
-        columns.append(heavy.alias("heavy"))
+        columns.append(heaviest(group, _HEAVY, _COUNTERS).alias("heavy"))
     if sic is not None:
         columns.append(F.sum(sic).alias("sic"))
     return columns
@@ -105,8 +105,7 @@ def behind_draw(about: Column, yielded: Column | None) -> list[Column]:
     """
     columns = [F.collect_list(about).alias("about")]
     if yielded is not None:
-        most = F.call_function("approx_top_k", yielded, F.lit(_SHOWN + 1), F.lit(50 * _SHOWN))
-        columns.append(most.alias("yielded"))
+        columns.append(heaviest(yielded, _SHOWN + 1, 50 * _SHOWN).alias("yielded"))
     return columns
 
 
@@ -185,7 +184,9 @@ def _report(
 
 #: Sinks that read a batch once, from beginning to end. ``foreachBatch`` runs a person's code, and
 #: other people's sinks may look at a batch before they write it.
-_ONCE = re.compile("FileSink|MemorySink|NoopTable|ConsoleTable|KafkaTable|ForeachWriterTable")
+_ONCE = re.compile("FileSink|DeltaSink|MemorySink|NoopTable|ConsoleTable|KafkaTable|ForeachWriterTable")
+#: Sinks that pass over a batch that they have: it is not read when it runs again.
+_KNOWS_BATCHES = re.compile("FileSink|DeltaSink")
 
 
 def witness_in(progress: Mapping[str, Any]) -> Witness:
@@ -198,12 +199,13 @@ def witness_in(progress: Mapping[str, Any]) -> Witness:
     rereads = not _ONCE.search(sink)
     operators = progress.get("stateOperators") or []
     limits = sum(str(o.get("operatorName", "")).lower().endswith("limit") for o in operators)
+    knows = _KNOWS_BATCHES.search(sink) is not None
     if len(sources) != 1:
-        return Witness(rereads=rereads, limits=limits)
+        return Witness(rereads=rereads, passes_over=knows, limits=limits)
     (source,) = sources
     given = source.get("numInputRows", progress.get("numInputRows"))
     handed_out = None if given is None else int(given)
-    return Witness(handed_out, rows_between(source), rereads, limits=limits)
+    return Witness(handed_out, rows_between(source), rereads, passes_over=knows, limits=limits)
 
 
 def finite(values: Mapping[str, Any], name: str) -> float:

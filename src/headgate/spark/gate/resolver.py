@@ -41,6 +41,8 @@ class SizedBatches(ABC):
     checkpoint: str | None = field(default=None, kw_only=True)
     #: The session's default: queries have folders of their own in it.
     checkpoints: str | None = field(default=None, kw_only=True)
+    #: The Delta table that the stream reads, where it reads one.
+    delta: str | None = field(default=None, kw_only=True)
 
     @abstractmethod
     def resolve(self, published: Mapping[str, Any], control: Place, query: str, batch: int) -> Resolved:
@@ -70,11 +72,10 @@ class SizedBatches(ABC):
 
         A query's first batch may be sooner than the driver's word of where its checkpoint is.
         """
+        until = time.monotonic() + _TOLD_WITHIN_S  # a look into an object store takes its own time
         found, note = self._look(control, query)
-        waited = 0.0
-        while found is None and wait and waited < _TOLD_WITHIN_S:
+        while found is None and wait and time.monotonic() < until:
             time.sleep(_STEP_S)
-            waited += _STEP_S
             found, note = self._look(control, query)
         return found, note
 
@@ -126,7 +127,7 @@ class Resolver(SizedBatches):
         if given is None:
             return Resolved()
         checkpoint, note = self.checkpoint_of(control, query, wait=bool(published.get("opening")))
-        sizes = None if checkpoint is None else sizes_of_batch(checkpoint, batch)
+        sizes = None if checkpoint is None else sizes_of_batch(checkpoint, batch, self.delta)
         if sizes is None:
             return Resolved(note=note)
         offer = Offer.from_json(given)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import ArrayType, NumericType, StructType
 
 from headgate.errors import BadArgument
@@ -19,6 +18,7 @@ from headgate.policies.by_group.level import LEVEL_RULES
 from headgate.policies.drawing import Drawing
 from headgate.spark.gate.identity import group_key, require_columns, require_timestamp, row_hash
 from headgate.spark.groups.task import RETURNS, Known, Pinned, Sampling, weigher
+from headgate.spark.versions.arrow import arrow_function
 
 if TYPE_CHECKING:
     from headgate.policies.drawing import Quotas
@@ -187,9 +187,8 @@ class StrataShape:
             inputs.append(F.col(self.value).cast("double"))
         if sampling.meeting:
             inputs.append(self.bit())
-        # Not deterministic to Spark: else it may push the filter below and call the function twice.
-        weigh = arrow_udf(weigher(sampling, plans), RETURNS)  # type: ignore[call-overload]
-        return frame.withColumn(DRAWN, weigh.asNondeterministic()(*inputs)).drop(STRATUM)
+        weigh = arrow_function(frame.sparkSession, weigher(sampling, plans), RETURNS)
+        return frame.withColumn(DRAWN, weigh(*inputs)).drop(STRATUM)
 
 
 def _check(drawing: Drawing) -> None:

@@ -21,7 +21,6 @@ from headgate.store.places.place import Place, place_from
 # isort: split
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ByteType,
     DoubleType,
@@ -50,6 +49,7 @@ from headgate.spark.guard.run import GuardSpec
 from headgate.spark.guard.task import GuardTask
 from headgate.spark.guard.terms import GuardTerms
 from headgate.spark.loop.loop import ControlLoop
+from headgate.spark.versions.arrow import arrow_schema
 from headgate.spark.worker_errors import said_by_spark
 from headgate.store.folder import check_gate_name, claim_json, open_control_folder, unclaim
 from headgate.store.gate_call import new_call
@@ -153,7 +153,7 @@ def guard(
         arrival=arrival,
         protected=None if keep is None else _PROTECTED,
         weights=WEIGHT if WEIGHT in frame.columns else None,
-        output=to_arrow_schema(output, timezone="UTC"),
+        output=arrow_schema(output),
         policy=built.policy,
         control=None if built.control is None else str(built.control),
         on_error=on_error,

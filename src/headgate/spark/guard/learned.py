@@ -7,12 +7,13 @@ remembers for itself: the same partitions come to it batch after batch, most of 
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from headgate.core.cold_start import COLD_BATCHES
-from headgate.errors import HeadgateError
+from headgate.errors import HeadgateError, NamedTwice, OwnedElsewhere
 from headgate.guards.inline import InlineShedder
 from headgate.sketches.aged_sketch import AgedSketch
 from headgate.sketches.cost_table import CostTable
@@ -22,6 +23,8 @@ from headgate.spark.guard.terms import GuardTerms, TaskId
 from headgate.store.gate_call import GateCall
 
 __all__ = ["Learned"]
+
+log = logging.getLogger("headgate")
 
 #: In a worker without a control folder: what the process remembers, by guard, query and partition.
 _REMEMBERED: dict[tuple[str, str, int], dict[str, Any]] = {}
@@ -51,13 +54,17 @@ class Learned:
                 self._costs, own = state["costs"], state["queue"]
                 warm_run = state["run"] if state["batches"] >= COLD_BATCHES else None
             return own, warm_run
-        with contextlib.suppress(OSError):  # nothing is remembered, and the query goes on
+        try:
             self._costs = self._memory.costs(task.query, task.batch)
             own = self._memory.queue(task.query, task.partition)
             warm_run = self._memory.warm_run(task.query)
             if terms.streaming:
                 driver = None if terms.driver is None else replace(terms.driver, run=run_of_task())
                 self._memory.mark_begun(task.query, task.batch, driver, GateCall(terms.number))
+        except (OwnedElsewhere, NamedTwice):
+            raise
+        except Exception as error:  # whatever is wrong with the folder, the query goes on
+            log.debug("guard %r: its memory cannot be used: %s", terms.name, error)
         return own, warm_run
 
     def _build(self, own: Mapping[str, Any] | None) -> InlineShedder:

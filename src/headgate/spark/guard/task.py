@@ -10,6 +10,7 @@ costs.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
@@ -160,7 +161,10 @@ class _Work:
             if self._caller.letters:
                 write_text(path, "\n".join(self._caller.letters) + "\n")
             else:
-                unclaim(path)  # an earlier attempt's
+                # An earlier attempt's. A store that is gone for a moment ends no query that has
+                # nothing to write there.
+                with contextlib.suppress(OSError):
+                    unclaim(path)
         self._learned.leave()
 
 

@@ -15,13 +15,12 @@ from headgate.errors import BadArgument, WorkerError
 from headgate.joins.conditions import Condition, Equal
 from headgate.joins.rows import compiled
 from headgate.settings import RETENTION_S
-from headgate.spark.session import session_of  # first: it says which extra is missing
+from headgate.spark.session import is_connect, session_of  # first: it says which extra is missing
 from headgate.store.places.place import Place
 
 # isort: split
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from headgate.spark.checkpoint import check_checkpoint
 from headgate.spark.gate.identity import seed_of
@@ -53,6 +52,8 @@ from headgate.spark.join.run import JoinSpec
 from headgate.spark.join.terms import JoinTerms
 from headgate.spark.join.work import JoinWork
 from headgate.spark.loop.loop import ControlLoop
+from headgate.spark.versions.arrow import arrow_schema
+from headgate.spark.versions.state_operators import require_state_operators
 from headgate.spark.worker_errors import said_by_spark
 from headgate.store.folder import check_gate_name, claim_json, open_control_folder, unclaim
 from headgate.store.gate_call import new_call
@@ -147,6 +148,7 @@ def join(
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
         raise BadArgument(f"seed={seed!r}: give a whole number, 0 or more")
     spark = session_of(left)
+    require_state_operators(spark, f"join {name!r}", is_connect(spark))
     windows = JoinWindows.of(within, basic_window)
     settings = join_settings(hold, budget, mode, on_failure, retention)
     sides = _sides(left, right, time, utility)
@@ -244,7 +246,7 @@ def _packed(sides: list[_Side], on: Condition, grid: Grid, plans: TaskPlan, seed
     found = []
     for side in sides:
         ready = encoded(side.frame, side.number, on, side.time, grid, side.utility, has_utility)
-        schema = to_arrow_schema(ready.schema, timezone="UTC")
+        schema = arrow_schema(ready.schema)
         drawer = RowDrawer(plans, on, side.number, seed)
         packer = Packer(side.number, grid, tuple(ready.columns), schema, keys, drawer)
         # Spark's own mapInArrow takes no names with dots; the worker gives the columns their names back.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from pyspark.sql.streaming.stateful_processor import (
     StatefulProcessor,
     StatefulProcessorHandle,
@@ -31,6 +30,9 @@ from headgate.spark.join.results import joined_batches, listed_batches
 from headgate.spark.join.state_store import StateStore
 from headgate.spark.join.tally import Done, WindowTally
 from headgate.spark.join.work import NO_WATERMARK, JoinWork
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["JoinOperator"]
 
@@ -170,5 +172,7 @@ def _estimates(done: Done) -> dict[str, float]:
 
 def _row(what: int, bucket: int, numbers: list[float], payload: bytes | None = None) -> pd.DataFrame:
     """One row as a frame of its own: Spark makes one Arrow batch of each, so none can grow too large."""
+    import pandas as pd  # late: Spark plans a query with this module in ten seconds, or not at all
+
     row = {"what": what, "bucket": bucket, "numbers": [float(n) for n in numbers], "payload": payload}
     return pd.DataFrame({name: [value] for name, value in row.items()})

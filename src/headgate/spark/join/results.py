@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StructField, StructType
 
 from headgate.errors import BadArgument
 from headgate.spark.join.block import Block
 from headgate.spark.join.meter import COUNTS
 from headgate.spark.join.pack import OWN, as_one, unpacked
+from headgate.spark.versions.arrow import arrow_schema
 
 __all__ = ["Unpacker", "counted", "joined_batches", "listed_batches", "result_schema"]
 
@@ -62,7 +62,7 @@ class Unpacker:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One batch of rows for each payload."""
-        schema = to_arrow_schema(self.schema, timezone="UTC")
+        schema = arrow_schema(self.schema)
         for batch in batches:
             for payload in batch.column("payload"):
                 found = unpacked(payload.as_buffer())

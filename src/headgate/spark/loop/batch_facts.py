@@ -55,7 +55,7 @@ class BatchFacts:
                 continue
             if witness.rereads:
                 whole = self._passes.whole(run, report.sample.batch_id, witness.handed_out)
-                witness = replace(witness, whole=whole)
+                witness = replace(witness, whole=whole, added_up=self._passes.added_up)
             if witness.limits:
                 cut = self._passes.cut_short(run, query, report.metric)
                 witness = replace(witness, cut_short=cut)

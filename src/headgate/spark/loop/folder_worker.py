@@ -1,21 +1,17 @@
-"""The runs of one control folder, and the thread that reads and writes there for them, and nobody else.
+"""The runs of one control folder, and the threads that read and write there for them, and nobody else.
 
 The control loop hears of batches for all folders; what a report means for a gate is files in the gate's
-own folder. A mount that hangs must not keep other folders' gates waiting, so each folder has a thread,
-which takes up in order what the loop leaves for it. Nothing that the loop asks of a worker waits for the
-folder, but for `wait`, and that has an end.
-
-The thread begins when there is something to do, and ends when the folder has no run any more.
+own folder. A mount that hangs must not keep other folders' gates waiting, so each folder has threads of
+its own (`headgate.spark.loop.lanes`), which take up what the loop leaves for it: in order within a
+query, several queries beside each other. Nothing that the loop asks of a worker waits for the folder,
+but for `wait`, and that has an end.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-import time
-from collections import deque
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,53 +19,49 @@ from headgate.run.faults import TOO_MANY_FAULTS
 from headgate.run.report import Report
 from headgate.run.run import Run
 from headgate.run.spec import Spec
+from headgate.spark.checkpoint import began_before
+from headgate.spark.loop import lanes
 from headgate.spark.loop.fault_log import FaultLog
 from headgate.spark.loop.heartbeats import Heartbeats
+from headgate.spark.loop.lanes import Lanes
 from headgate.store.folder import is_used
-from headgate.store.places.place import Place
+from headgate.store.ledger.board import Board
+from headgate.store.places.place import ObjectPath, Place
+from headgate.store.places.stores import store_of
 from headgate.store.plans import PlanStore
-from headgate.store.query_facts import forget_query, tell_checkpoint
+from headgate.store.query_facts import forget_query, gates_of_query, note_gates, tell_checkpoint
 
-__all__ = ["HANGS_S", "MOST_WAITING", "FolderWorker", "Key"]
+__all__ = ["FolderWorker", "Key"]
 
 log = logging.getLogger("headgate")
 
 #: A gate, and a query that it is in.
 Key = tuple[str, str]
-#: A folder that has kept a thread for so long hangs.
-HANGS_S = 20.0
-#: Reports that wait for a folder at most; the oldest go first, and their batches show as unsettled.
-MOST_WAITING = 1000
-
-
-@dataclass(frozen=True)
-class _Step:
-    """Something to do; a report may be given up if too many wait."""
-
-    act: Callable[[], object]
-    report: bool = False
+#: The lane of what is the whole folder's and no query's.
+_ALL = ""
 
 
 class FolderWorker:
-    """Whoever has a gate, a guard, a join or a result in this folder is served here."""
+    """Whoever has a gate, a guard, a join or a result in this folder is served here.
 
-    def __init__(self, control: Place, heartbeats: Heartbeats) -> None:
-        self.control, self._heartbeats = control, heartbeats
-        #: The thread alone opens, changes and closes them; others look under the lock.
+    `gates` names those that may be in any query.
+    """
+
+    def __init__(
+        self, control: Place, heartbeats: Heartbeats, gates: Callable[[], Collection[str]] = tuple
+    ) -> None:
+        self.control, self._heartbeats, self._gates = control, heartbeats, gates
+        #: A query's lane alone opens, changes and closes its runs; others look under the lock.
         self._runs: dict[Key, Run[Any, Any]] = {}
+        self._lock = threading.Lock()  # never held while a file is read or written
         self._failed: dict[Key, int] = {}
         #: Queries whose checkpoints are noted in the folder.
         self._noted: set[str] = set()
         self.faults = FaultLog("the control loop")
-        # The lock is never held while a file is read or written.
-        self._changed = threading.Condition()
-        self._steps: deque[_Step] = deque()
-        self._reports = 0
-        self._thread: threading.Thread | None = None
-        #: Steps that were left here, and those that are done or given up.
-        self._left = self._done = 0
-        self._began: float | None = None
-        self._refreshing = self._said_hangs = self._said_full = False
+        self.lanes = Lanes(control, lambda: bool(self._runs))
+        self._board = Board(control)
+        self._refreshing: set[str] = set()
+        self._said_hangs = False
 
     # What the loop asks: none of it waits.
 
@@ -80,116 +72,126 @@ class FolderWorker:
             tell_checkpoint(self.control, query, location)
             self._noted.add(query)
 
-        self._post(lambda: self.faults.do("telling where a checkpoint is", act))
+        self._post(query, "telling where a checkpoint is", act)
 
-    def open_known(self, spec: Spec, query: str) -> None:
-        """Take up a query that ran behind this one before, where it stood; pass over any other."""
+    def open_known(self, specs: Collection[Spec], query: str, checkpoint: str | None = None) -> None:
+        """Take up a query that ran behind these before, where it stood; pass over any other."""
 
         def act() -> None:
-            if is_used(PlanStore(self.control, spec.name, query).folder):
-                self._open(spec, query)
+            known = gates_of_query(self.control, query)
+            if known is None and checkpoint is not None and not began_before(checkpoint):
+                return  # no batch of it has ever ended
+            for spec in self._with_a_lease(specs, query) if known is None else specs:
+                if known is None or spec.name in known:
+                    self.faults.do(f"opening {spec.name!r}", partial(self._open_if_used, spec, query))
 
-        self._post(lambda: self.faults.do(f"opening {spec.name!r}", act))
+        self._post(query, "looking for what ran before", act)
+
+    def _with_a_lease(self, specs: Collection[Spec], query: str) -> list[Spec]:
+        """Those that the query has run behind, in a store where each look is a request: many at once."""
+        if not isinstance(self.control, ObjectPath):
+            return list(specs)
+        leases = [PlanStore(self.control, spec.name, query).lease.place for spec in specs]
+        found = store_of(self.control).get_all(leases)
+        return [s for s, held in zip(specs, found, strict=True) if held is not None or not s.steers]
+
+    def _open_if_used(self, spec: Spec, query: str) -> None:
+        if is_used(PlanStore(self.control, spec.name, query).folder):
+            self._open(spec, query)
 
     def open(self, spec: Spec, query: str) -> None:
         """The query is behind this one, from now on."""
-        self._post(lambda: self.faults.do(f"opening {spec.name!r}", lambda: self._open(spec, query)))
+        self._post(query, f"opening {spec.name!r}", lambda: self._open(spec, query))
 
     def report(self, spec: Spec, query: str, report: Report, beside: Mapping[str, Report]) -> None:
         """A batch ended at this one; `beside` are the reports of the same batch."""
-
-        def act() -> None:
-            self._handle(spec, query, report, beside)
-
-        self._post(lambda: self.faults.do(f"gate {spec.name!r}", act), report=True)
+        act = partial(self._handle, spec, query, report, beside)
+        self._post(query, f"gate {spec.name!r}", act, report=True)
 
     def pass_over(self, query: str, batch: int, reported: Collection[str]) -> None:
         """A batch ended that had nothing for the query's other ones."""
-        with self._changed:
-            if not any(of == query and name not in reported for name, of in self._runs):
-                return
+        if not any(of == query and name not in reported for name, of in self._keys()):
+            return
 
         def act() -> None:
-            for (name, of), run in list(self._runs.items()):
+            for (name, of), run in self._open_runs():
                 if of == query and name not in reported:
                     self.faults.do(f"gate {name!r}", partial(run.pass_over, batch))
 
-        self._post(act, report=True)
+        self._post(query, "a batch of others", act, report=True)
 
     def refresh(self) -> None:
-        """Between batches: look whether people have changed something."""
-        with self._changed:
-            if self._refreshing or not self._runs:
-                return
-            self._refreshing = True
+        """Between batches: look whether people have changed something, and say how the gates stand."""
+        runs = self._open_runs()
+        for query in {query for (_, query), _ in runs} - self._refreshing:
+            self._refreshing.add(query)
+            self._post(query, "looking around", partial(self._refresh, query))
+        if runs and self._board.due and _ALL not in self._refreshing:
+            self._refreshing.add(_ALL)
+            self._post(_ALL, "saying how the gates stand", self._tell_standing)
 
-        def act() -> None:
-            self._refreshing = False
-            for (name, _), run in list(self._runs.items()):
+    def _refresh(self, query: str) -> None:
+        self._refreshing.discard(query)
+        for (name, of), run in self._open_runs():
+            if of == query:
                 self.faults.do(f"the settings of {name!r}", run.refresh)
+                if self._board.due:  # what must be read for it is read beside other queries'
+                    self.faults.do(f"how {name!r} stands", run.standing)
 
-        self._post(act)
+    def _tell_standing(self) -> None:
+        self._refreshing.discard(_ALL)
+        self._board.tell({key: found for key, run in self._open_runs() if (found := run.standing())})
 
     def forget(self, name: str, query: str) -> None:
         """The query is behind one of that name in another folder."""
         if not self.idle:
-            self._post(lambda: self._close((name, query)))
+            self.lanes.post(query, lambda: self._close((name, query)))
 
     def end(self, query: str | None, run: str | None = None, failed: bool = False) -> None:
         """The query (None: all) is over: its books are closed, and then its leases given back."""
+        if query is None:
+            for one in self._queries():
+                self.end(one, run, failed)
+            return
 
         def act() -> None:
-            for key in [key for key in self._runs if query in (None, key[1])]:
+            for key in [key for key in self._keys() if key[1] == query]:
                 self._close(key)
-            self._heartbeats.end(query, run, self.control, failed)
-            for one in self._noted if query is None else self._noted & {query}:
-                forget_query(self.control, one)
-            self._noted -= self._noted if query is None else {query}
+            self._heartbeats.end(query, run, self.control, failed, self._gates())
+            if query in self._noted:
+                forget_query(self.control, query)
+                self._noted.discard(query)
 
-        if not self.idle or self._noted or self._heartbeats.steers(self.control, query):
-            self._post(act)
+        if not self.idle or query in self._noted or self._heartbeats.steers(self.control, query):
+            self.lanes.post(query, act)
+
+    def _queries(self) -> set[str]:
+        """All that there may be something of here, or about to be."""
+        found = {query for _, query in self._keys()} | self._noted | self.lanes.waiting.keys()
+        return (found | self._heartbeats.queries(self.control)) - {_ALL}
 
     # What anybody asks.
 
     def running(self) -> dict[Key, Spec]:
         """What is open here, by gate and query."""
-        with self._changed:
-            return {key: run.spec for key, run in self._runs.items()}
+        return {key: run.spec for key, run in self._open_runs()}
 
     @property
     def idle(self) -> bool:
         """Whether there is nothing to do, and nothing open."""
-        with self._changed:
-            return not self._runs and not self._noted and self._done == self._left
+        return not self._runs and not self._noted and self.lanes.all_done
 
     def stuck_s(self) -> float:
-        """For how long the thread has been at what it does now."""
-        began = self._began
-        return 0.0 if began is None else time.monotonic() - began
+        """For how long a thread has been at what it does now."""
+        return self.lanes.stuck_s()
 
     def wait(self, at_most_s: float | None = None) -> bool:
-        """Return when all that was left here so far is done; False where the folder hangs.
-
-        `at_most_s` is for whoever cannot wait for a folder that is only slow, either.
-        """
-        until = None if at_most_s is None else time.monotonic() + at_most_s
-        with self._changed:
-            asked = self._left
-            if self._thread is None:  # none can be begun any more: the process is about to end
-                while self._steps:
-                    self._do_first()
-            while self._done < asked:
-                left_s = HANGS_S - self.stuck_s()
-                if until is not None:
-                    left_s = min(left_s, until - time.monotonic())
-                if left_s <= 0.0:
-                    return False
-                self._changed.wait(left_s)
-            return True
+        """Return when all that was left here so far is done; False where the folder hangs."""
+        return self.lanes.wait(at_most_s)
 
     def tell_if_it_hangs(self) -> None:
         """Say once that it hangs, and once that it does not any more."""
-        hangs = self.stuck_s() > HANGS_S
+        hangs = self.stuck_s() > lanes.HANGS_S
         if hangs != self._said_hangs:
             self._said_hangs = hangs
             if hangs:
@@ -200,71 +202,25 @@ class FolderWorker:
             else:
                 log.warning("the control folder %s answers again", self.control)
 
-    # The thread.
+    # The threads.
 
-    def _post(self, act: Callable[[], object], report: bool = False) -> None:
-        with self._changed:
-            self._steps.append(_Step(act, report))
-            self._left += 1
-            self._reports += report
-            if self._reports > MOST_WAITING:
-                self._give_up_oldest()
-            if self._thread is None:
-                self._begin()
-            self._changed.notify_all()
+    def _post(self, query: str, what: str, act: Callable[[], object], report: bool = False) -> None:
+        self.lanes.post(query, lambda: self.faults.do(what, act), report)
 
-    def _begin(self) -> None:
-        thread = threading.Thread(target=self._run, name="headgate-folder", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:  # at the interpreter's end no thread can be begun: `wait` does the work
-            return
-        self._thread = thread
+    def _keys(self) -> list[Key]:
+        with self._lock:
+            return list(self._runs)
 
-    def _give_up_oldest(self) -> None:
-        oldest = next(index for index, step in enumerate(self._steps) if step.report)
-        del self._steps[oldest]
-        self._reports -= 1
-        self._done += 1
-        if not self._said_full:
-            self._said_full = True
-            log.error(
-                "the control folder %s hangs and %d reports of batches wait for it: older ones are "
-                "given up, and their batches show as unsettled (headgate recount settles them)",
-                self.control, MOST_WAITING,
-            )  # fmt: skip
-
-    def _run(self) -> None:
-        with self._changed:
-            while True:
-                while self._steps:
-                    self._do_first()
-                self._said_full = False
-                if not self._runs:
-                    self._thread = None
-                    return
-                self._changed.wait()
-
-    def _do_first(self) -> None:
-        """Do the first step; the lock is held before and after, and not meanwhile."""
-        step = self._steps.popleft()
-        self._reports -= step.report
-        self._began = time.monotonic()
-        self._changed.release()
-        try:
-            step.act()
-        except (Exception, SystemExit) as error:  # its parts say what failed: nobody foresaw this one
-            log.warning("the control loop failed in folder %s: %s", self.control, error)
-        finally:
-            self._changed.acquire()
-            self._began = None
-            self._done += 1
-            self._changed.notify_all()
+    def _open_runs(self) -> list[tuple[Key, Run[Any, Any]]]:
+        with self._lock:
+            return list(self._runs.items())
 
     def _handle(self, spec: Spec, query: str, report: Report, beside: Mapping[str, Report]) -> None:
         key = (spec.name, query)
         if self._heartbeats.lost(*key):
             return  # another process steers it now, and keeps its books
+        if spec.steers:
+            self._heartbeats.meet(self.control, *key)
         try:
             self._open(spec, query).handle(spec.complete(report, beside))
         except Exception:
@@ -286,13 +242,18 @@ class FolderWorker:
         opened = spec.open(query)
         if before is not None:
             opened.last_batch = before.last_batch
-        with self._changed:
+        with self._lock:
             self._runs[key] = opened
+            gates = {name for name, of in self._runs if of == query}
+        self.faults.do("noting a query's gates", lambda: note_gates(self.control, query, gates))
         return opened
 
     def _close(self, key: Key) -> None:
-        with self._changed:
+        with self._lock:
             run = self._runs.pop(key, None)
         self._failed.pop(key, None)
         if run is not None:
             self.faults.do(f"closing {key[0]!r}", run.finish)
+            standing = run.standing()
+            if standing:
+                self.faults.do("saying how it stood", lambda: self._board.close(key, standing))

@@ -1,4 +1,4 @@
-"""Which control folder serves which gate of which query, and who beats for it.
+"""Which control folder serves which gate of which query, and who speaks for it.
 
 The control loop hears of batches; here they find the worker of their gate's folder
 (`headgate.spark.loop.folder_worker`). Nothing here reads or writes a folder, or waits for one unless it
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 
 from headgate.run.report import Report
 from headgate.run.spec import Spec
@@ -37,7 +38,8 @@ class Folders:
     def worker(self, control: Place) -> FolderWorker:
         """The worker of a control folder, made when the first spec of it is added."""
         if control not in self._workers:
-            self._workers[control] = FolderWorker(control, self.heartbeats)
+            gates = partial(self._specs.steering_in, control)
+            self._workers[control] = FolderWorker(control, self.heartbeats, gates)
         return self._workers[control]
 
     def add(self, spec: Spec) -> None:
@@ -46,7 +48,7 @@ class Folders:
         A join without ``control=`` has a folder of its own.
         """
         self.worker(spec.control)
-        known = {spec.control for name in self._specs for spec in self._specs.named(name)}
+        known = self._specs.controls()
         for control in [c for c, worker in self._workers.items() if c not in known and worker.idle]:
             del self._workers[control]
 
@@ -73,17 +75,12 @@ class Folders:
         return 0.0 if worker is None else worker.stuck_s()
 
     def steer(self, query: str) -> None:
-        """Beat for every gate that may be in this query.
+        """Speak for the query in every folder in which it may have a gate.
 
-        Where gates of one name have several control folders, the query's is the one that its reports
-        are of; before the first, the one in which its workers have begun a lease.
+        A lease says which driver has it, so that what is said where it has none is heard by nobody.
         """
-        for name in self._specs:
-            controls = {spec.control for spec in self._specs.named(name) if spec.steers}
-            home = self._home.get((name, query))
-            for control in controls if home is None else controls & {home}:
-                sure = home is not None or len(controls) == 1
-                self.heartbeats.steer(control, name, query, sure)
+        for control in self._specs.controls(steering=True):
+            self.heartbeats.steer(control, query)
 
     def take_up(self, query: str, checkpoint: str | None = None) -> None:
         """A query begins: where it ran before, its gates go on where they stood.
@@ -93,12 +90,12 @@ class Folders:
         if checkpoint is not None:
             for worker in self.all():
                 worker.tell_checkpoint(query, checkpoint)
+        likeliest: dict[Place, dict[str, Spec]] = {}
         for name in self._specs:
-            likeliest: dict[Place, Spec] = {}
             for spec in self._specs.named(name):  # in each folder the latest; a report will tell
-                likeliest.setdefault(spec.control, spec)
-            for control, spec in likeliest.items():
-                self.worker(control).open_known(spec, query)
+                likeliest.setdefault(spec.control, {}).setdefault(name, spec)
+        for control, specs in likeliest.items():
+            self.worker(control).open_known(specs.values(), query, checkpoint)
 
     def pass_on(
         self, query: str, batch: int, reports: Mapping[str, Report], specs: Mapping[str, Spec | None]

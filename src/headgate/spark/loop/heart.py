@@ -1,19 +1,30 @@
-"""The thread that beats for the gates of one control folder, and for no others.
+"""The thread that speaks for the queries of one loop in one control folder, and for no others.
+
+Every two seconds it writes one file, whatever the number of gates (`headgate.store.beats`). Besides, it
+looks whether another process has taken one of the gates, and gives leases back when a query is over.
 
 All that it writes and reads is in that folder, and whoever asks something of it does not wait for the
 folder: where a mount hangs, its own gates fall silent, and those of other folders do not. The thread
-begins with the first gate to beat for and ends with the last.
+begins with the first query to speak for and ends with the last.
 """
 
 from __future__ import annotations
 
+import itertools
+import json
 import logging
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+from collections import deque
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
-from headgate.store.lease import BEAT_S, Lease, this_process
-from headgate.store.places.place import ObjectPath, Place
+from headgate.store.beats import Beat, DriverFile
+from headgate.store.lease import BEAT_S, Holder, Lease, own_holder, this_process
+from headgate.store.places.place import Place
+from headgate.store.places.stores import store_of
+from headgate.store.plans import PlanStore
 
 __all__ = ["Heart", "Key"]
 
@@ -22,153 +33,222 @@ log = logging.getLogger("headgate")
 #: A gate, and a query that it is in.
 Key = tuple[str, str]
 
-#: A lease that was there and has not been for so many turns, ten minutes, is not looked for any more.
-_PATIENCE = 300
-#: A lease that never was there is looked for in an object store every so many turns.
-_SELDOM = 4
+#: In an object store each lease is looked at every so many turns: a look is a request. A batch whose
+#: gate another process has is refused by its own worker, whatever is seen here.
+_LOOK_TURNS = 10
+#: Leases that are given back between two beats, at most.
+_AT_ONCE = 64
+_PARTS = itertools.count(1)
+
+
+@dataclass
+class _Query:
+    """A query that the loop steers: how often that was said, and when last, by this process's clock."""
+
+    count: int = 0
+    raised_at: float = 0.0
+
+    def beat(self, now: float) -> Beat:
+        return Beat(self.count, max(0.0, now - self.raised_at))
 
 
 @dataclass
 class _Pair:
-    """A gate in a query, as this process has seen its lease."""
+    """A gate in a query, which has reported a batch."""
 
     lease: Lease
-    #: Whether the query is behind this folder's gate; else only a lease of our own says so.
-    sure: bool = True
-    #: Not vouched for: its reports cannot be handled.
-    silenced: bool = False
     #: Another process has the lease.
     lost: bool = False
-    #: Turns since the lease was there; None if it never was.
-    missed: int | None = None
-    #: Turns in which it was not looked for, since it never was there and a look is a request.
-    passed: int = 0
 
 
 @dataclass(frozen=True)
 class _Leave:
     """Leases to be given back: those of this run (None: of any), which may have failed."""
 
-    leases: list[Lease]
+    leases: deque[Lease]
     run: str | None
     failed: bool
     done: threading.Event
 
 
 class Heart:
-    """The leases of one loop in one control folder, by gate and query."""
+    """The queries of one loop in one control folder, and its gates in them."""
 
-    def __init__(self, going_round: Callable[[], bool]) -> None:
-        self._going_round = going_round
+    def __init__(
+        self,
+        control: Place,
+        going_round: Callable[[], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._control, self._going_round, self._clock = control, going_round, clock
+        self._file = DriverFile.of_process(control, this_process().owner)
+        self._part = next(_PARTS)
+        self._queries: dict[str, _Query] = {}
         self._pairs: dict[Key, _Pair] = {}
-        self._leaving: list[_Leave] = []
+        #: Not vouched for: their reports cannot be handled.
+        self._silent: dict[Key, _Query] = {}
+        self._leaving: deque[_Leave] = deque()
+        self._turn = 0
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()  # never held while a file is read or written
         self._woken = threading.Event()
 
-    def steer(self, key: Key, folder: Place, sure: bool = True) -> None:
-        """Beat for this gate in this query from now on; `folder` is where its plans are."""
+    def steer(self, query: str) -> None:
+        """Speak for this query from now on; whatever gates it has here are its workers' to find out."""
         with self._lock:
-            pair = self._pairs.setdefault(key, _Pair(Lease(folder), sure))
-            pair.sure = pair.sure or sure
+            if query not in self._queries:
+                self._queries[query] = _Query(0, self._clock())
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name="headgate-heartbeats", daemon=True
                 )
                 self._thread.start()
 
+    def meet(self, key: Key) -> None:
+        """A batch of the query came through this gate: it has a lease, which is to be ours."""
+        if key not in self._pairs:
+            with self._lock:
+                self._pairs.setdefault(key, _Pair(PlanStore(self._control, *key).lease))
+
     def silence(self, key: Key, silent: bool) -> None:
         """Do not vouch for it, or do so again."""
         with self._lock:
-            if key in self._pairs:
-                self._pairs[key].silenced = silent
+            if not silent:
+                self._silent.pop(key, None)
+            elif key not in self._silent:
+                now = self._queries.get(key[1], _Query(0, self._clock()))
+                self._silent[key] = _Query(now.count, now.raised_at)
 
     def lost(self, key: Key) -> bool:
         """Whether another process steers it now."""
         with self._lock:
             return key in self._pairs and self._pairs[key].lost
 
-    def leave(self, query: str | None, run: str | None, failed: bool = False) -> threading.Event:
-        """Give the leases of a query (None: of all) back; set when that is done."""
+    def leave(
+        self, query: str | None, run: str | None, failed: bool = False, gates: Collection[str] = ()
+    ) -> threading.Event:
+        """Give the leases of a query (None: of all) back; set when that is done.
+
+        Where no gate of it has reported anything, those of all `gates`: a query that fails in its first
+        batch has begun leases, too.
+        """
         done = threading.Event()
         with self._lock:
-            keys = [key for key in self._pairs if query in (None, key[1])]
-            leases = [self._pairs.pop(key).lease for key in keys]
-            if leases:
-                self._leaving.append(_Leave(leases, run, failed, done))
-                self._woken.set()
-            else:
+            queries = [query] if query is not None else [*self._queries]
+            keys = [key for one in queries for key in self._keys(one, gates)]
+            pairs = [self._pairs.pop(key, None) for key in keys]
+            leases = [
+                PlanStore(self._control, *key).lease if pair is None else pair.lease
+                for key, pair in zip(keys, pairs, strict=True)
+            ]
+            for one in queries:
+                self._queries.pop(one, None)
+            self._silent = {key: of for key, of in self._silent.items() if key[1] not in queries}
+            if self._thread is None or not (leases or not self._queries):
                 done.set()
+            else:
+                self._leaving.append(_Leave(deque(leases), run, failed, done))
+                self._woken.set()
         return done
 
+    def _keys(self, query: str, gates: Collection[str]) -> list[Key]:
+        met = [key for key in self._pairs if key[1] == query]
+        return met or ([(gate, query) for gate in gates] if query in self._queries else [])
+
     def steers(self, query: str | None) -> bool:
-        """Whether there is anything to beat for, in this query (None: in any)."""
+        """Whether there is anything to speak for, in this query (None: in any)."""
         with self._lock:
-            return any(query in (None, key[1]) for key in self._pairs)
+            return bool(self._queries) if query is None else query in self._queries
+
+    def queries(self) -> set[str]:
+        """What is spoken for."""
+        with self._lock:
+            return set(self._queries)
 
     # The thread.
 
     def _run(self) -> None:
+        beaten = -float("inf")
         while True:
-            self._woken.wait(BEAT_S)
+            if not self._leaving:
+                self._woken.wait(max(0.0, BEAT_S - (self._clock() - beaten)))
+            self._woken.clear()
+            if self._leaving:
+                self._give_some_back()
             with self._lock:
-                self._woken.clear()
-                leaving, self._leaving = self._leaving, []
-            for one in leaving:
-                for lease in one.leases:
-                    self._give_back(lease, one)
-                one.done.set()
-            with self._lock:
-                if not self._pairs and not self._leaving:
+                if not self._queries and not self._leaving:
                     self._thread = None
                     return
-                due = [(key, pair) for key, pair in self._pairs.items() if not pair.silenced]
-            for key, pair in due if self._going_round() else []:
-                if self._pairs.get(key) is pair:  # else its query has ended meanwhile
-                    self._beat(key, pair)
+            if self._clock() - beaten >= BEAT_S and self._going_round():
+                beaten = self._clock()
+                self._quietly("no heartbeat", self._beat)
+                self._quietly("leases were not looked at", self._look)
+            elif self._clock() - beaten >= BEAT_S:
+                beaten = self._clock()
 
-    @staticmethod
-    def _give_back(lease: Lease, leave: _Leave) -> None:
+    def _quietly(self, what: str, step: Callable[[], object]) -> None:
         try:
-            lease.release(this_process(), leave.run, leave.failed)
+            step()
         except OSError as error:
-            log.debug("a lease could not be given back: %s", error)
+            log.debug("%s in %s: %s", what, self._control, error)
 
-    def _beat(self, key: Key, pair: _Pair) -> None:
-        if pair.missed is None and isinstance(pair.lease.place, ObjectPath):
-            # Every gate may be in every query: most of them never are. Still well within the silence
-            # after which a driver is taken for gone.
-            pair.passed += 1
-            if pair.passed % _SELDOM != 1:
-                return
-        try:
-            holder = pair.lease.holder()
-            if holder is None:  # no batch of the query has come to the gate yet, or the folder is gone
-                self._miss(key, pair)
-                return
-            if not pair.sure:
-                pair.sure = holder.owner == this_process().owner and not holder.released
-                if not pair.sure:
-                    return
-            pair.missed = 0
-            if pair.lease.beat(this_process(), holder):
-                pair.lost = False  # perhaps the other one has ended, and our workers took it up again
-            elif not pair.lost:
-                pair.lost = True
+    def _beat(self) -> None:
+        now = self._clock()
+        with self._lock:
+            for query in self._queries.values():
+                query.count, query.raised_at = query.count + 1, now
+            queries = {name: query.beat(now) for name, query in self._queries.items()}
+            silent = {(key[1], key[0]): of.beat(now) for key, of in self._silent.items()}
+        if queries:
+            self._file.say(self._part, queries, silent)
+
+    def _look(self) -> None:
+        """Who has the leases of gates that have reported: all of them in some turns."""
+        self._turn += 1
+        every = 1 if isinstance(self._control, Path) else _LOOK_TURNS
+        with self._lock:
+            pairs = list(self._pairs.items())[self._turn % every :: every]
+        me = this_process()
+        found = store_of(self._control).get_all([pair.lease.place for _, pair in pairs])
+        for (key, pair), held in zip(pairs, found, strict=True):
+            holder = own_holder(held)
+            lost = holder is not None and holder.owner != me.owner and not _free(holder)
+            if lost and not pair.lost:
                 log.error(
                     "gate %r of query %s is steered by another process now: this one's query ends with "
                     "its next batch",
                     *key,
                 )
-        except OSError as error:
-            log.debug("no heartbeat for gate %r of query %s: %s", *key, error)
+            pair.lost = lost  # perhaps the other one has ended, and our workers took it up again
 
-    def _miss(self, key: Key, pair: _Pair) -> None:
-        """Forget a lease that was there and stays away; a report of its query brings it back."""
-        if pair.missed is None:
+    def _give_some_back(self) -> None:
+        """As many as one turn may take: beats go on between."""
+        leave = self._leaving[0]
+        some = [leave.leases.popleft() for _ in range(min(_AT_ONCE, len(leave.leases)))]
+
+        def give_back() -> None:
+            store = store_of(self._control)
+            found = store.get_all([lease.place for lease in some])
+            returned = [
+                (lease.place, lease.returned(held, this_process(), leave.run, leave.failed))
+                for lease, held in zip(some, found, strict=True)
+            ]
+            store.put_all(
+                [(at, json.dumps(asdict(h)).encode()) for at, h in returned if h is not None],
+                lasting=False,
+            )
+
+        self._quietly("leases could not be given back", give_back)
+        if leave.leases:
             return
-        pair.missed += 1
-        if pair.missed > _PATIENCE:
-            with self._lock:
-                if self._pairs.get(key) is pair:
-                    del self._pairs[key]
+        with self._lock:
+            last = not self._queries and len(self._leaving) == 1
+        if last:  # before whoever waits for it ends the process
+            self._quietly("the driver's word stays", lambda: self._file.withdraw(self._part))
+        with self._lock:
+            self._leaving.popleft()
+        leave.done.set()
+
+
+def _free(holder: Holder) -> bool:
+    return holder.released or holder.surely_gone()

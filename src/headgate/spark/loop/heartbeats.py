@@ -1,4 +1,4 @@
-"""Says, for each gate of each running query, that this process steers it.
+"""Says, for each running query, that this process steers its gates.
 
 By a thread for each control folder (`headgate.spark.loop.heart`), which does not wait for the loop's
 lock, a ledger, Spark or another folder. It speaks only while the loop really goes round and what it
@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
 from headgate.spark.loop.heart import Heart
 from headgate.store.places.place import Place
-from headgate.store.plans import PlanStore
 
 __all__ = ["Heartbeats"]
 
@@ -31,23 +30,31 @@ class Heartbeats:
         self._hearts: dict[Place, Heart] = {}
         self._lock = threading.Lock()
 
-    def steer(self, control: Place, gate: str, query: str, sure: bool = True) -> None:
-        """Beat for this gate in this query from now on, if it is there: its workers begin the lease.
-
-        `sure` is False where the query may be behind one of the name in another folder: then a lease is
-        ours only if our own workers have begun it.
-        """
+    def steer(self, control: Place, query: str) -> None:
+        """Speak for all gates that this query has in this folder: its workers begin their leases."""
         with self._lock:
             if control not in self._hearts:
-                self._hearts[control] = Heart(partial(self._going_round, control))
-            folder = PlanStore(control, gate, query).folder
-            self._hearts[control].steer((gate, query), folder, sure)
+                self._hearts[control] = Heart(control, partial(self._going_round, control))
+            self._hearts[control].steer(query)
+
+    def meet(self, control: Place, gate: str, query: str) -> None:
+        """A batch of the query came through this gate of the folder."""
+        with self._lock:
+            heart = self._hearts.get(control)
+        if heart is not None:
+            heart.meet((gate, query))
 
     def steers(self, control: Place, query: str | None) -> bool:
-        """Whether there is something to beat for in this query (None: in any), in this folder."""
+        """Whether there is something to speak for in this query (None: in any), in this folder."""
         with self._lock:
             heart = self._hearts.get(control)
         return heart is not None and heart.steers(query)
+
+    def queries(self, control: Place) -> set[str]:
+        """The queries that are spoken for in this folder."""
+        with self._lock:
+            heart = self._hearts.get(control)
+        return set() if heart is None else heart.queries()
 
     def silence(self, gate: str, query: str, silent: bool = True) -> None:
         """Do not vouch for a gate whose reports cannot be handled; or do so again."""
@@ -60,13 +67,14 @@ class Heartbeats:
 
     def end(
         self, query: str | None, run: str | None = None, control: Place | None = None,
-        failed: bool = False,
+        failed: bool = False, gates: Collection[str] = (),
     ) -> None:  # fmt: skip
         """The query is over: whoever runs it next need not wait. Of another run the lease is kept.
 
-        In this folder, or in all. `failed`: it did not just end.
+        In this folder, or in all. `failed`: it did not just end. `gates` are those that may be in it,
+        should none of them have reported anything.
         """
-        given_back = [heart.leave(query, run, failed) for heart in self._all(control)]
+        given_back = [heart.leave(query, run, failed, gates) for heart in self._all(control)]
         until = time.monotonic() + _WAIT_S
         for done in given_back:
             done.wait(max(0.0, until - time.monotonic()))

@@ -2,9 +2,9 @@
 
 Two ways of hearing. The listener is prompt, but Spark drops events when a listener is slow, so it
 only puts them on a queue. A thread takes them off, and besides asks the queries themselves for their
-recent progress: every second for what the listener did not bring, before a report whose predecessor is
-missing, when a query ends, and when the process ends, so that a short job's last batches are in the
-ledger too.
+recent progress: every second (less often where they are many) for what the listener did not bring,
+before a report whose predecessor is missing, when a query ends, and when the process ends, so that a
+short job's last batches are in the ledger too.
 
 The loop reads and writes no control folder: what it hears it leaves for the folder's own worker
 (`headgate.spark.loop.folder_worker`), so that a folder that hangs is its own gates' problem alone.
@@ -52,6 +52,8 @@ log = logging.getLogger("headgate")
 #: A loop that has not gone round for so long is stuck, and its gates must not be told that it lives; nor
 #: those of a folder whose worker has been at one thing for so long.
 STUCK_S = 60.0
+#: However many queries there are, each is asked so often.
+_POLL_AT_MOST_S = 15.0
 #: How long a call waits for the folders in which a gate of its name may just be opening.
 _OPENING_S = 5.0
 
@@ -69,6 +71,8 @@ class ControlLoop:
         self._spark = spark
         connect = is_connect(spark)
         self._poll_s = 0.2 if connect else 1.0
+        #: The share of its time that the loop asks queries; over Connect nobody else tells it anything.
+        self._poll_share = 0.5 if connect else 0.1
         # No SimpleQueue: one whose item another thread takes may wait for ever, whatever its timeout
         # (CPython 3.11), and `drain` takes items.
         self._steps: queue.Queue[Step] = queue.Queue()
@@ -126,8 +130,10 @@ class ControlLoop:
         Each would follow its own code; but what people read and set under the name is one gate.
         """
         with self._lock:
-            self._catch_up()  # forget queries that have ended
             workers = self.folders.with_gate(spec.name)
+            if not workers:
+                return  # nobody has built one of the name: there is nothing to ask Spark
+            self._catch_up()  # forget queries that have ended
         for worker in workers:
             worker.wait(_OPENING_S)
         for worker in workers:
@@ -244,25 +250,30 @@ class ControlLoop:
     # The thread.
 
     def _run(self) -> None:
-        polled = 0.0
+        polled = asked = took_s = 0.0
         while not self._ended.is_set():
             with contextlib.suppress(queue.Empty):
                 self._do("a report", self._steps.get(timeout=self._poll_s / 2))
             now = time.monotonic()
             if now - polled >= self._poll_s:
                 polled = now
-                self._poll()
+                self._look_around()
+            # Each query is asked, which takes some milliseconds: a hundred must not keep the loop, and
+            # Spark's driver, busy with nothing else.
+            if now - asked >= min(_POLL_AT_MOST_S, max(self._poll_s, took_s / self._poll_share)):
+                asked = now
+                self._do("asking for progress", self._catch_up)
+                took_s = time.monotonic() - now
 
     def _do(self, what: str, step: Step) -> None:
         """A fault must not end the loop (the gates would fail open or closed); say each once."""
         with self._lock:
             self._faults.do(what, step)
 
-    def _poll(self) -> None:
+    def _look_around(self) -> None:
         for worker in self.folders.all():
             worker.tell_if_it_hangs()
             worker.refresh()
-        self._do("asking for progress", self._catch_up)
 
     def _work_off(self) -> None:
         while True:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from headgate.run.spec import Spec
+from headgate.store.places.place import Place
 
 __all__ = ["MOST_SPECS", "Specs"]
 
@@ -31,6 +32,8 @@ class Specs:
         self._of_name: dict[str, dict[int, Spec]] = {}
         #: The name of each number, in the order in which they were last used.
         self._used: dict[int, str] = {}
+        #: The folders, and those of them with something to steer; None: to be found out.
+        self._controls: dict[bool, frozenset[Place]] | None = None
 
     def __bool__(self) -> bool:
         return bool(self._of_name)
@@ -47,6 +50,7 @@ class Specs:
         number = next((n for n, other in held.items() if other == spec), spec.number)
         held.pop(number, None)
         held[number] = numbered = replace(spec, number=number)
+        self._controls = None
         self._use(number, spec.name)
         spare = len(self._used) - self._most
         if spare > 0:
@@ -57,6 +61,7 @@ class Specs:
 
     def forget(self, number: int) -> None:
         """It is not to be steered any more."""
+        self._controls = None
         name = self._used.pop(number)
         del self._of_name[name][number]
         if not self._of_name[name]:
@@ -73,6 +78,23 @@ class Specs:
         if found is not None:
             self._use(found.number, name)
         return found
+
+    def controls(self, steering: bool = False) -> frozenset[Place]:
+        """The control folders of all; or of those whose plans a heartbeat keeps alive."""
+        if self._controls is None:
+            specs = [spec for held in list(self._of_name.values()) for spec in held.values()]
+            steered = frozenset(spec.control for spec in specs if spec.steers)
+            self._controls = {True: steered, False: frozenset(spec.control for spec in specs)}
+        return self._controls[steering]
+
+    def steering_in(self, control: Place) -> list[str]:
+        """The names of those in a folder whose plans a heartbeat keeps alive."""
+        found = list(self._of_name.items())
+        return [
+            name
+            for name, held in found
+            if any(spec.steers and spec.control == control for spec in list(held.values()))
+        ]
 
     def named(self, name: str) -> list[Spec]:
         """All of a name, the latest first."""

@@ -14,6 +14,7 @@ from headgate.spark.gate.identity import require_own_column
 from headgate.spark.gate.shape import quoted
 from headgate.spark.sic.column import SIC, require_sic, row_sic, total
 from headgate.spark.sic.windows import WINDOW
+from headgate.spark.versions.aggregates import first_rows
 
 # isort: split
 from pyspark.sql import Column, DataFrame
@@ -58,8 +59,8 @@ def top(
     others = [name for name in frame.columns if name not in (*groups, SIC)]
     row = F.struct(*[quoted(name) for name in others])
     ranked = F.when(quoted(by).isNotNull(), F.struct(quoted(by), *_orderable(frame, others)))
-    choose = F.min_by if least else F.max_by
-    found = frame.groupBy(*map(quoted, groups)).agg(choose(row, ranked, k).alias(_TOP), total())
+    chosen = first_rows(frame.sparkSession, row, ranked, k, least).alias(_TOP)
+    found = frame.groupBy(*map(quoted, groups)).agg(chosen, total())
     return _spread(found, groups, _TOP, others)
 
 

@@ -27,7 +27,7 @@ from headgate.sites.ticker import Ticker
 from headgate.sites.wire.client import CoordinatorClient
 from headgate.sites.wire.protocol import check_name
 from headgate.spark.session import (  # first: it says which extra is missing
-    check_spark_version,
+    check_session,
     is_connect,
 )
 
@@ -107,7 +107,7 @@ class Site:
             raise BadArgument(
                 f"cores={cores!r} and rows_per_s={rows_per_s!r}: the capacity is in one or the other"
             )
-        check_spark_version(spark.version)
+        check_session(spark)
         hold_s = seconds(hold, "hold")
         self.name = name
         self._spark = spark

@@ -20,16 +20,17 @@ from __future__ import annotations
 
 import gzip
 import io
+import itertools
 import json
 import re
 import time
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from headgate.store.file_age import time_by_the_store
-from headgate.store.ledger.files import LedgerFiles
+from headgate.store.ledger.files import LedgerFiles, Mark
 from headgate.store.ledger.parts import (
     DAMAGE,
     Listing,
@@ -51,6 +52,8 @@ __all__ = ["Chunks"]
 _LINES, _BYTES = 250, 1 << 20
 #: A writer that comes back to a chunk after so long asks whether it may; closing waits for longer.
 _LEFT_S = 300.0
+#: A store's times may be whole seconds: a chunk as young as this is got again, whatever they say.
+_YOUNG_S = 2.0
 #: Chunks of the latest segment that may lie unclosed: status reads them all.
 _MANY = 64
 _NAME = re.compile(r"(\d{8,})\.(\d{8,})-([0-9a-f]+)\.(open\.gz|jsonl\.gz)")
@@ -161,6 +164,28 @@ class Chunks(LedgerFiles):
                 self.note_damage(chunk.name, error)
         return lines
 
+    def appended(self, since: Mark | None) -> tuple[Mark, list[bytes] | None]:
+        """Gets the chunks that were put again since the mark, and leaves out the lines that it knew."""
+        listing = self.listing()
+        parts = frozenset(part.closed for part in listing.closed)
+        latest = max((chunk.written_at for chunk in listing.chunks), default=0.0)
+        before = {} if since is None else since.open
+        changed = [
+            chunk
+            for chunk in sorted(listing.chunks)
+            if before.get(chunk.name, (0.0, 0))[0] != chunk.written_at
+            or latest - chunk.written_at < _YOUNG_S
+        ]
+        opened = {name: before[name] for name in (c.name for c in listing.chunks) if name in before}
+        read = self._read(changed) if since is not None and since.closed == parts else None
+        if read is None:
+            return Mark(parts, {c.name: (c.written_at, 0) for c in listing.chunks}), None
+        fresh: list[bytes] = []
+        for chunk, lines in read.items():
+            fresh += lines[before.get(chunk.name, (0.0, 0))[1] :]
+            opened[chunk.name] = (chunk.written_at, len(lines))
+        return Mark(parts, opened), fresh
+
     def part_lines(self, part: Part) -> list[bytes] | None:
         """The part, decompressed."""
         held = self._store.get(self._folder / part.closed)
@@ -203,12 +228,16 @@ class Chunks(LedgerFiles):
         return bool(self._closable(listing, segment, quiet_s))
 
     def _closable(self, listing: ObjectListing, segment: int, quiet_s: float) -> list[Chunk]:
-        """All chunks of a segment that is over and quiet; of the latest, quiet ones before the last."""
+        """All chunks of a segment that is over and quiet; of the latest, the first ones while quiet.
+
+        Lines of parts are read before those of chunks, so none may overtake one that was written
+        earlier: the last record of a batch is the one that counts.
+        """
         now = time_by_the_store(self._folder)
         chunks = listing.of_segment(segment)
-        quiet = [chunk for chunk in chunks if now - chunk.written_at >= quiet_s]
+        quiet = list(itertools.takewhile(lambda chunk: now - chunk.written_at >= quiet_s, chunks))
         if segment == max(listing.numbers, default=segment):
-            return [chunk for chunk in quiet if chunk is not chunks[-1]]
+            return quiet[: len(chunks) - 1]
         return quiet if len(quiet) == len(chunks) else []
 
     def close(self, segment: int, number: int, quiet_s: float, now: float) -> bool:
@@ -217,13 +246,16 @@ class Chunks(LedgerFiles):
         read = self._read(self._closable(listing, segment, quiet_s))
         if not read:
             return False
-        lines = [line for found in read.values() for line in found]
-        before: list[dict[str, Any]] = list(self.values_of(listing.parts(segment)))
-        part = Part(segment, number, uuid.uuid4().hex[:6])
-        summary, data = packed(b"\n".join(dict.fromkeys(lines)) + b"\n", before, now)
-        said = json.dumps(summary.to_json(), separators=(",", ":")).encode()
-        self._store.put(self._folder / _summary_name(part.closed), said)
-        self._store.put(self._folder / part.closed, data)
+        parts = (self.part_lines(part) or [] for part in listing.parts(segment))
+        before = dict.fromkeys(line for lines in parts for line in lines)
+        # A chunk that was put once more after it was closed has lines that count where they first were.
+        lines = dict.fromkeys(line for found in read.values() for line in found if line not in before)
+        if lines:
+            part = Part(segment, number, uuid.uuid4().hex[:6])
+            summary, data = packed(b"\n".join(lines) + b"\n", list(parsed(list(before))), now)
+            said = json.dumps(summary.to_json(), separators=(",", ":")).encode()
+            self._store.put(self._folder / part.closed, data)
+            self._store.put(self._folder / _summary_name(part.closed), said)
         for chunk in read:
             self._store.delete(self._folder / chunk.name)
         return True

@@ -9,18 +9,29 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from headgate.store.ledger.parts import Listing, Part, Summary, parsed
 from headgate.store.places.place import Place
 
-__all__ = ["LedgerFiles"]
+__all__ = ["LedgerFiles", "Mark"]
 
 log = logging.getLogger("headgate")
 
 #: How often a listing is taken again while names move.
 TRIES = 50
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How far somebody has read who follows a ledger: see `LedgerFiles.appended`."""
+
+    #: What is closed. When that changes lines have moved, and all is read again.
+    closed: frozenset[str]
+    #: By the name of each open file: which file it is, and how far it was read.
+    open: Mapping[str, tuple[float, int]]
 
 
 class LedgerFiles(ABC):
@@ -45,6 +56,14 @@ class LedgerFiles(ABC):
     @abstractmethod
     def open_lines(self, segment: int, listing: Listing) -> list[bytes] | None:
         """The lines that are in no part yet; None if a name of the listing is not there any more."""
+
+    @abstractmethod
+    def appended(self, since: Mark | None) -> tuple[Mark, list[bytes] | None]:
+        """The mark of now, and the whole lines that came since the one that is given.
+
+        None instead of lines where that cannot be told, because what is open was closed meanwhile, or
+        no mark was given: then all is read in the usual way. A line that was read before may come again.
+        """
 
     @abstractmethod
     def part_lines(self, part: Part) -> list[bytes] | None:

@@ -27,7 +27,7 @@ from headgate.store.ledger.carried import (
     expire_one,
     totals_of,
 )
-from headgate.store.ledger.files import LedgerFiles
+from headgate.store.ledger.files import LedgerFiles, Mark
 from headgate.store.ledger.parts import SEGMENT
 from headgate.store.ledger.record import Evidence, Findings, Record, Size
 from headgate.store.ledger.segments import Segments
@@ -117,6 +117,17 @@ class Ledger:
                 if len(found) >= most:
                     return found[::-1]
         return found[::-1]
+
+    def appended(self, since: Mark | None) -> tuple[Mark, list[Record] | None]:
+        """The records that came since the mark, and the mark of now; None: read all there is.
+
+        For whoever looks again and again (`headgate.store.ledger.follow`): it costs what came, and not
+        what is there.
+        """
+        mark, lines = self._segments.appended(since)
+        if lines is None:
+            return mark, None
+        return mark, [record for line in lines if (record := _record_in(line)) is not None]
 
     def last(self) -> Record | None:
         """The record of the latest batch."""

@@ -24,9 +24,10 @@ import re
 import uuid
 from collections.abc import Iterable
 from pathlib import Path
+from typing import IO
 
 from headgate.store.durable import make_folder, open_private, remove, sync_folder
-from headgate.store.ledger.files import TRIES, LedgerFiles
+from headgate.store.ledger.files import TRIES, LedgerFiles, Mark
 from headgate.store.ledger.parts import (
     DAMAGE,
     SEGMENT,
@@ -41,6 +42,8 @@ from headgate.store.ledger.totals import Totals
 
 __all__ = ["SEGMENT", "Listing", "Part", "Segments", "Summary"]
 
+#: A line is shorter than this.
+_LOOK_BACK = 1 << 20
 _NAME = re.compile(r"(\d{8,})(?:\.(\d{8,})-([0-9a-f]+)\.(closing|jsonl\.gz)|\.jsonl)")
 
 
@@ -98,6 +101,35 @@ class Segments(LedgerFiles):
             return self.plain(segment).read_bytes().splitlines()
         except FileNotFoundError:
             return None if segment in listing.plain else []
+
+    def appended(self, since: Mark | None) -> tuple[Mark, list[bytes] | None]:
+        """Reads on where the mark says, in the files that are still the same."""
+        listing = self.listing()
+        parts = frozenset(part.closed for part in (*listing.closing, *listing.closed))
+        same = since is not None and since.closed == parts
+        opened: dict[str, tuple[float, int]] = {}
+        fresh: list[bytes] = []
+        for segment in sorted(listing.plain):
+            path = self.plain(segment)
+            try:
+                with open(path, "rb", buffering=0) as file:
+                    found = os.fstat(file.fileno())
+                    known = since.open.get(path.name) if since is not None and same else None
+                    if known is None and segment == max(listing.plain) and same:
+                        known = (found.st_ino, 0)  # a segment that has just begun
+                    if known is None or known[0] != found.st_ino or known[1] > found.st_size:
+                        same = False
+                        opened[path.name] = (found.st_ino, _whole_lines(file, found.st_size))
+                        continue
+                    file.seek(known[1])
+                    data = file.read(found.st_size - known[1])
+            except FileNotFoundError:
+                same = False
+                continue
+            whole = data.rpartition(b"\n")[0]
+            fresh += whole.splitlines()
+            opened[path.name] = (known[0], known[1] + (len(whole) + 1 if b"\n" in data else 0))
+        return Mark(parts, opened), fresh if same else None
 
     def part_lines(self, part: Part) -> list[bytes] | None:
         """What was set aside first, then what is compressed: lines move that way."""
@@ -208,6 +240,13 @@ def _listing_of(names: list[str]) -> Listing:
             part = Part(int(match[1]), int(match[2]), match[3])
             (closing if match[4] == "closing" else closed).append(part)
     return Listing(frozenset(plain), tuple(closing), tuple(closed))
+
+
+def _whole_lines(file: IO[bytes], size: int) -> int:
+    """Where the last whole line ends: one may be cut off, or still be on its way."""
+    begin = max(0, size - _LOOK_BACK)
+    file.seek(begin)
+    return begin + file.read(size - begin).rfind(b"\n") + 1
 
 
 def _is_still(path: Path, handle: int) -> bool:

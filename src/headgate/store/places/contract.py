@@ -77,6 +77,16 @@ class Store(ABC, Generic[P]):
         """What each of the names holds; where requests take time, many at once."""
         return [self.get(at) for at in places]
 
+    def put_all(self, values: Iterable[tuple[P, bytes]], *, lasting: bool = True) -> None:
+        """Let each name hold its value; where requests take time, many at once."""
+        for at, data in values:
+            self.put(at, data, lasting=lasting)
+
+    def delete_many(self, places: Iterable[P]) -> None:
+        """Let none of these names hold anything; in as few requests as there can be."""
+        for at in places:
+            self.delete(at)
+
     def is_used(self, at: P) -> bool:
         """Whether there is anything below this name."""
         return bool(self.entries(at))

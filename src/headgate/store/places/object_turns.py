@@ -72,18 +72,23 @@ class ObjectTurns(Turns):
     def _taken(self) -> bool:
         store = store_of(self._folder)
         numbers = self._numbers()
-        if numbers and not self._over(self._at(numbers[-1])):
+        holder, written_at = self._holder(self._at(numbers[-1])) if numbers else (None, 0.0)
+        if holder is not None and holder.run == self._me.run and not holder.released:
+            mine = self._at(numbers.pop())  # we made it, and heard no answer or could not look again
+            self._write(mine)
+        elif holder is not None and not self._over(self._at(numbers[-1]), holder, written_at):
             return False
-        mine = self._at(1 + (numbers[-1] if numbers else 0))
-        said = json.dumps(asdict(self._me)).encode()
-        if store.create(mine, said) != said:
-            return False
-        if self._numbers()[-1:] != [int(mine.stem)]:  # what this one had seen was long gone
-            store.delete(mine)
-            return False
+        else:
+            mine = self._at(1 + (numbers[-1] if numbers else 0))
+            said = json.dumps(asdict(self._me)).encode()
+            if store.create(mine, said) != said:
+                return False
+            if self._numbers()[-1:] != [int(mine.stem)]:  # what this one had seen was long gone
+                store.delete(mine)
+                return False
+        self._mine, self._beaten = mine, self._clock()
         for number in numbers:
             store.delete(self._at(number))
-        self._mine, self._beaten = mine, self._clock()
         return True
 
     def _renewed(self, always: bool = False) -> bool:
@@ -101,10 +106,9 @@ class ObjectTurns(Turns):
     def _write(self, at: ObjectPath, released: bool = False) -> None:
         store_of(at).put(at, json.dumps(asdict(replace(self._me, released=released))).encode())
 
-    def _over(self, at: ObjectPath) -> bool:
+    def _over(self, at: ObjectPath, holder: Holder, written_at: float) -> bool:
         """Whether the holder of this turn is done, or gone."""
-        holder, written_at = self._holder(at)
-        if holder is None or holder.released or holder.surely_gone():
+        if holder.released or holder.surely_gone():
             return True
         return age_by_the_store(at, written_at) >= self._gone_s
 

@@ -31,6 +31,8 @@ __all__ = ["Objects", "Patience"]
 
 #: Objects that are read at once: enough to hide the way to a server, few enough for one connection pool.
 _AT_ONCE = 16
+#: Before a request is sent again; twice as long each time, and at most that.
+_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 #: Where credentials are refused, they are looked up again at most so often.
 _REOPEN_S = 60.0
 _ERRNOS = {
@@ -46,13 +48,18 @@ class Patience:
     """How long a store is waited for; beyond that a gate fails open or closed, as it was told."""
 
     #: For a connection; a server in the same region answers in milliseconds.
-    connect_s: float = 5.0
+    connect_s: float = 3.0
     #: For one request. Objects here are small.
-    request_s: float = 10.0
+    request_s: float = 5.0
     #: A request that failed is sent again, with growing pauses: servers ask for it when they are busy.
     retries: int = 4
     #: All of it together. Shorter than the silence after which a driver is taken for gone (20 s).
     in_all_s: float = 15.0
+
+    @property
+    def begins_s(self) -> float:
+        """Until when a request may begin once more: the last one must end in time, too."""
+        return self.in_all_s - self.request_s
 
 
 class Objects(Store[ObjectPath]):
@@ -61,8 +68,9 @@ class Objects(Store[ObjectPath]):
     _open: ClassVar[dict[tuple[int, str], Objects]] = {}
     _opening = threading.Lock()
 
-    def __init__(self, root: str, store: Any, obstore: Any) -> None:
+    def __init__(self, root: str, store: Any, obstore: Any, patience: Patience | None = None) -> None:
         self._root, self._store, self._obstore = root, store, obstore
+        self._patience = patience or Patience()
         self._opened_at = time.monotonic()
 
     @classmethod
@@ -77,9 +85,9 @@ class Objects(Store[ObjectPath]):
         return found
 
     @classmethod
-    def serve(cls, root: str, store: Any) -> None:
+    def serve(cls, root: str, store: Any, patience: Patience | None = None) -> None:
         """Let this process use a store of `obstore` under an address of its own: for tests."""
-        cls._open[os.getpid(), root] = cls(root, store, _obstore())
+        cls._open[os.getpid(), root] = cls(root, store, _obstore(), patience)
 
     @classmethod
     def forget(cls) -> None:
@@ -108,17 +116,37 @@ class Objects(Store[ObjectPath]):
         with self._as_os_errors(at):
             self._obstore.put(self._store, at.key, data, use_multipart=False)
 
+    def put_all(self, values: Iterable[tuple[ObjectPath, bytes]], *, lasting: bool = True) -> None:
+        """Replace many, several at once."""
+        wanted = list(values)
+        if len(wanted) < 2:
+            for at, data in wanted:
+                self.put(at, data)
+            return
+        with ThreadPoolExecutor(min(_AT_ONCE, len(wanted))) as pool:
+            list(pool.map(lambda value: self.put(*value), wanted))
+
     def create(self, at: ObjectPath, data: bytes) -> bytes:
-        """A conditional put. One that was sent twice, since no answer came, finds its own value."""
+        """A conditional put. One that was sent twice, since no answer came, finds its own value.
+
+        `obstore` sends a request again that it knows to be safe to send twice, and takes this one for
+        none. Here it is: a value is this one's or another's, whoever asks for it again.
+        """
+        errors, began = self._obstore.exceptions, time.monotonic()
         with self._as_os_errors(at):
-            for _ in range(3):
+            for attempt in range(self._patience.retries + 1):
                 try:
                     self._obstore.put(self._store, at.key, data, mode="create", use_multipart=False)
                     return data
-                except self._obstore.exceptions.AlreadyExistsError:
+                except errors.AlreadyExistsError:
                     held = self.get(at)
-                    if held is not None:  # else it was deleted this moment
+                    if held is not None:  # else another is making it, or it was deleted this moment
                         return data if held.data == data else held.data
+                except errors.GenericError:
+                    late = time.monotonic() - began >= self._patience.begins_s
+                    if late or attempt == self._patience.retries:
+                        raise
+                time.sleep(_PAUSE_S * 2**attempt)
         raise OSError(errno.EAGAIN, "the object is made and deleted all the time", str(at))
 
     def entries(self, at: ObjectPath) -> list[Entry]:
@@ -128,6 +156,8 @@ class Objects(Store[ObjectPath]):
         folders = {prefix.rstrip("/").rpartition("/")[2] for prefix in found["common_prefixes"]}
         entries = [Entry(name, True, float) for name in folders]
         for meta in found["objects"]:
+            if meta["path"].rstrip("/") == at.key:
+                continue  # a marker of the folder itself, as consoles and some servers leave it
             name = meta["path"].rpartition("/")[2]
             entries.append(Entry(name, False, meta["last_modified"].timestamp))
         return sorted(entries, key=lambda entry: entry.name)
@@ -139,6 +169,17 @@ class Objects(Store[ObjectPath]):
                 self._obstore.delete(self._store, at.key)
             except FileNotFoundError:
                 return
+
+    def delete_many(self, places: Iterable[ObjectPath]) -> None:
+        """A request for a thousand of them; what is not there is no error."""
+        wanted = list(places)
+        for first in range(0, len(wanted), 1000):
+            some = wanted[first : first + 1000]
+            if len(some) == 1:
+                self.delete(some[0])
+                continue
+            with self._as_os_errors(some[0]), suppress(FileNotFoundError):
+                self._obstore.delete(self._store, [at.key for at in some])
 
     def delete_all(self, at: ObjectPath) -> None:
         """Delete all below the name: a listing, and a request for a thousand of them."""
@@ -196,10 +237,10 @@ def _opened(root: str, patience: Patience | None = None) -> Any:
             options["allow_http"] = endpoint.startswith("http://")
     retry = {
         "max_retries": patience.retries,
-        "retry_timeout": timedelta(seconds=patience.in_all_s),
+        "retry_timeout": timedelta(seconds=patience.begins_s),
         "backoff": {
-            "init_backoff": timedelta(seconds=0.05),
-            "max_backoff": timedelta(seconds=2),
+            "init_backoff": timedelta(seconds=_PAUSE_S),
+            "max_backoff": timedelta(seconds=_LONGEST_PAUSE_S),
             "base": 2,
         },
     }

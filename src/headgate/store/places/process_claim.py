@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -70,8 +71,9 @@ class _Claimed(ProcessClaim):
             return taken
 
     def close(self) -> None:
-        """Say that it is free."""
-        self._turns.end()
+        """Say that it is free; where that cannot be said now, silence says it in a minute."""
+        with contextlib.suppress(OSError):
+            self._turns.end()
 
 
 def claim_for_process(

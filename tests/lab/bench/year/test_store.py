@@ -20,6 +20,6 @@ def test_a_year_expires_what_is_old_and_stays_small(tmp_path: Path) -> None:
 
 
 def test_questions_are_asked_of_both_ledgers(tmp_path: Path) -> None:
-    rows = ask(tmp_path, 10_000, 20_000, repeats=1)
+    rows = ask(tmp_path, 6_000, 11_000, repeats=1)
     assert [row["what"] for row in rows][:2] == ["status", "show --last 20"]
     assert all(row["ratio"] > 0 for row in rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -119,16 +120,23 @@ def test_the_competitors_kernels_decide_as_their_classes_do(
         same(run(stream, PublishedPolicy(name, target, law.under, seed=seed)), simulate(stream, shedder))
 
 
-def test_a_run_of_32768_tuples_takes_at_most_20_ms() -> None:
-    stream = StreamLaw().draw(1)
+def test_a_compiled_run_is_many_times_as_fast_as_the_classes() -> None:
+    """Beside each other, so that a busy machine slows down both; it is 20 times and more."""
+
+    def least_s(work: Callable[[], object]) -> float:
+        found = []
+        for _ in range(3):
+            began = time.process_time()
+            work()
+            found.append(time.process_time() - began)
+        return min(found)
+
+    stream = StreamLaw(tuples=8000).draw(1)
     for policy in (LasSettings(), AckedPrice()):
         run(stream, policy)
-        took = []
-        for _ in range(9):
-            began = time.process_time()
-            run(stream, policy)
-            took.append(time.process_time() - began)
-        assert sorted(took)[4] < 0.020
+        compiled = least_s(lambda policy=policy: run(stream, policy))
+        classes = least_s(lambda policy=policy: simulate(stream, policy.shedder(), policy.operator()))
+        assert classes > 5 * compiled
 
 
 def test_numba_is_loaded_only_by_a_run() -> None:
@@ -257,8 +265,10 @@ def test_phase_f_is_over_after_one_window() -> None:
         ours.append(run(stream, AckedPrice(target, seed=seed)).windows(4000)[0][25:30])
         las.append(run(stream, LasSettings(target, seed=seed), warm=False).windows(4000)[0][25:30])
     assert np.max(np.array(ours)[:, 1:]) <= 0.064 * 1.05
-    # Of a target of 0.064, at first; without a credit for short waits it is 0.066.
-    assert np.mean(ours, axis=0)[0] < 0.12
+    # In the first window rows wait 1.63 targets over 30 seeds (none more than 1.71): a price spends the
+    # credit of the short waits before it. Without a credit it is 1.03 targets, with a memory twice as
+    # long 2.09. Each seed is looked at, and not their mean.
+    assert np.max(np.array(ours)[:, 0]) < 1.75 * 0.064
     assert np.nanmean(las, axis=0)[1] > 5.0
 
 

@@ -1,0 +1,1 @@
+"""Many gates, queries, exceptions and readers in one control store, and how their cost grows."""

@@ -1,0 +1,88 @@
+"""`Lookout`: one look at the control store at a time, shared by all who ask, and a limit to the waiting.
+
+Ten open pages cost what one does, and a page that nobody looks at costs nothing. A store that hangs (a
+mount whose server is gone) holds one thread and no request: whoever asks gets the last view, with the
+reason why it is no newer.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from headgate.errors import HeadgateError
+from headgate.view.observer import Observer, View
+from headgate.view.verdict import Verdict
+from headgate.view.wording import ago_text, clock_text
+
+__all__ = ["Lookout"]
+
+
+class Lookout:
+    """The latest view, at most `every_s` old where the store answers within `patience_s`."""
+
+    def __init__(
+        self,
+        observer: Observer,
+        every_s: float,
+        patience_s: float = 3.0,
+        clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._observer, self._every_s, self._patience_s = observer, every_s, patience_s
+        self._clock, self._steady = clock, steady
+        self._lock = threading.Lock()  # never held while the store is read
+        self._view: View | None = None
+        self._fault = ""
+        self._looked_at = float("-inf")
+        #: When the look that is under way began, and what tells that it is over.
+        self._under_way: tuple[float, threading.Event] | None = None
+
+    def view(self) -> View:
+        """What is known now; looks if that is too old, and waits for the look, though not for ever."""
+        with self._lock:
+            if self._under_way is None and self._steady() - self._looked_at >= self._every_s:
+                self._under_way = self._steady(), threading.Event()
+                threading.Thread(target=self._look, name="headgate-page", daemon=True).start()
+            under_way = self._under_way
+        if under_way is not None:
+            under_way[1].wait(self._patience_s)
+        with self._lock:
+            if self._under_way is not None and self._under_way is under_way:
+                silent_s = self._steady() - under_way[0]
+                return self._stale(f"it has not answered for {ago_text(silent_s)}")
+            return self._stale(self._fault) if self._fault or self._view is None else self._view
+
+    def refresh(self) -> None:
+        """Let the next who asks look anew: somebody has changed something."""
+        with self._lock:
+            self._looked_at = float("-inf")
+
+    def _look(self) -> None:
+        found, fault = None, ""
+        try:
+            found = self._observer.look()
+        except (OSError, HeadgateError, ValueError, KeyError, TypeError) as error:
+            fault = (getattr(error, "strerror", None) or str(error)).splitlines()[0]
+        finally:
+            with self._lock:
+                self._view, self._fault = found or self._view, fault
+                self._looked_at = self._steady()
+                over, self._under_way = self._under_way, None
+            if over is not None:
+                over[1].set()
+
+    def _stale(self, reason: str) -> View:
+        """The last view, under a verdict that says that it is no newer."""
+        control, now = str(self._observer.control), self._clock()
+        if self._view is None:
+            sentence = f"The control store {control} cannot be read: {reason}."
+            return View(control, now, Verdict("unknown", sentence), (), stale=reason)
+        seen = clock_text(self._view.at, now)
+        sentence = (
+            f"The control store cannot be read: {reason}. What is below is of {seen}. Gates that cannot "
+            "read it either fail as their code says; the page goes on as soon as the store is back."
+        )
+        return replace(self._view, verdict=Verdict("unknown", sentence), stale=reason)

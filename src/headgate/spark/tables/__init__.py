@@ -1,0 +1,1 @@
+"""Delta and Iceberg tables as sources: what their offsets say, and a batch's rows read again."""
