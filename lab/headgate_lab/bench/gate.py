@@ -218,20 +218,15 @@ def _idle(
     """The demo's query with nothing to shed, in turn without and with a gate."""
     task = progress.add_task("the demo's query, idle", total=8)
     rows = 100_000
-    probe = statistics.median(_durations(Workload().medians(_shaped(_micro(spark, rows))), 3))
+    probe = statistics.median(_durations(Workload().medians(_micro(spark, rows)), 3))
     rows = max(20_000, int(rows * 2.0 / probe))  # batches of about two seconds, the demo's target
     taken: dict[str, list[float]] = {"plain": [], "gated": []}
     for turn in range(4):
         for name in ("plain", "gated") if turn % 2 == 0 else ("gated", "plain"):
-            frame = _shaped(_micro(spark, rows))
+            frame = _micro(spark, rows)
             if name == "gated":
                 frame = frame.transform(gate(f"idle-{turn}", hold="1 hour", control=folder))
             taken[name] += _durations(Workload().medians(frame), batches)
             progress.advance(task)
     plain, gated = (statistics.median(taken[n]) for n in ("plain", "gated"))
     return {"idle_slowdown": gated / plain}, {"idle_rows_a_batch": rows, "idle_batch_s": plain}
-
-
-def _shaped(frame: DataFrame) -> DataFrame:
-    """The demo's columns on the micro-batch source, whose rows a batch are fixed."""
-    return Workload().shaped(frame)
