@@ -112,7 +112,8 @@ def year(control: Path, batches: int) -> list[dict[str, Any]]:
     retention_s = max(RETENTION_S, _KEPT * step_s)
     play = _Play(control, ManualClock(time.time()), retention_s)
     full = round(retention_s / step_s) + 2 * segment + window
-    run_of, month = batches // 100, batches // 12
+    # A run of fewer batches than upkeep waits for would leave all of it to a clock that is not this one.
+    run_of, month = max(60, batches // 100), batches // 12
     moments: list[dict[str, Any]] = []
     costs: deque[tuple[float, float]] = deque(maxlen=window)
     try:
