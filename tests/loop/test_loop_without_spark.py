@@ -17,6 +17,7 @@ from headgate.spark.loop import loop as loop_module
 from headgate.spark.loop.loop import ControlLoop
 from headgate.store.lease import Holder, Lease, this_process
 from headgate.store.ledger.records import Ledger
+from headgate.store.ledger.standing import Standing
 from headgate.store.plans import PlanStore
 from tests.eventually import eventually
 from tests.loop.conftest import Session
@@ -121,3 +122,29 @@ def test_one_of_the_same_name_is_refused_while_a_query_that_began_again_has_not_
     session.start("q")
     with pytest.raises(BadArgument, match="gate 'g' is running in query q, and is another one there"):
         loop.register(GateSpec("g", control, GateSettings(rate=0.9), Uniform()))
+
+
+def test_a_query_is_over_though_nobody_can_say_how_its_gates_stood(
+    loop: ControlLoop,
+    session: Session,
+    gate: GateSpec,
+    control: Path,
+    batch: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A driver that beats for a query that has ended keeps everybody else from running it."""
+    lease = PlanStore(control, "g", "q").lease
+    lease.claim(replace(this_process(), run=str(loop._queries["q"].runId)), "gate 'g'")
+    batch(control, "g", "q", 0)
+    loop.drain()
+
+    def unreadable(*_: object) -> dict[str, object]:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Standing, "to_json", unreadable)
+    session.stop("q")
+    loop.drain()
+    assert not loop.folders.heartbeats.steers(control, "q")
+    holder = lease.holder()
+    assert holder is not None
+    assert holder.released

@@ -66,12 +66,15 @@ class Board:
                 self._ended.pop(key, None)
             self._put()
 
-    def close(self, key: Key, standing: dict[str, Any]) -> None:
-        """A query is over: this is how the gate stood then."""
+    def close(self, key: Key, standing: dict[str, Any] | None) -> None:
+        """A query is over: this is how the gate stood then; None: as it was told last, if it was."""
         with self._lock:
+            found = standing or self._told.get(key)
+            if found is None:
+                return
             self._told.pop(key, None)
             self._ended.pop(key, None)
-            self._ended[key] = {**standing, "ended": True}
+            self._ended[key] = {**found, "ended": True}
             for old in list(self._ended)[:-_MOST_ENDED]:
                 del self._ended[old]
             self._put()
