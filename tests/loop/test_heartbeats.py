@@ -283,3 +283,22 @@ def test_a_process_that_ends_gives_the_leases_of_all_its_gates_back() -> None:
     """At its end Python takes no more work for pools of threads: what reads many at once does without."""
     done = subprocess.run([sys.executable, "-c", _ENDS], capture_output=True, text=True, check=True)
     assert (done.stdout.strip(), done.stderr) == ("[True, True]", "")
+
+
+def test_whatever_is_wrong_with_a_look_ends_nobodys_heartbeat(
+    tmp_path: Path, hearts: Heartbeats, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = _lease(tmp_path)
+    lease.claim(ME, "gate 'g'")
+
+    def unforeseen(*_: object) -> None:
+        raise KeyError("nobody thought of this")
+
+    monkeypatch.setattr(heart, "own_holder", unforeseen)
+    hearts.steer(tmp_path, "q")
+    hearts.meet(tmp_path, "g", "q")
+    eventually(lambda: "looking at leases" in caplog.text, "a look")
+    _beats(lease)
+    assert caplog.text.count("looking at leases") == 1, "said once, and not every two seconds"
+    hearts.end("q")
+    assert lease.holder().released  # type: ignore[union-attr]

@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from headgate.spark.loop.fault_log import FaultLog
 from headgate.store.beats import Beat, DriverFile
 from headgate.store.lease import BEAT_S, Holder, Lease, own_holder, this_process
 from headgate.store.places.place import Place
@@ -92,6 +93,8 @@ class Heart:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()  # never held while a file is read or written
         self._woken = threading.Event()
+        #: Whatever fails must not end the thread: no gate of the folder would be vouched for any more.
+        self._faults = FaultLog(f"the heartbeat in {control}")
 
     def steer(self, query: str) -> None:
         """Speak for this query from now on; whatever gates it has here are its workers' to find out."""
@@ -181,16 +184,10 @@ class Heart:
                     return
             if self._clock() - beaten >= BEAT_S and self._going_round():
                 beaten = self._clock()
-                self._quietly("no heartbeat", self._beat)
-                self._quietly("leases were not looked at", self._look)
+                self._faults.do("a heartbeat", self._beat)
+                self._faults.do("looking at leases", self._look)
             elif self._clock() - beaten >= BEAT_S:
                 beaten = self._clock()
-
-    def _quietly(self, what: str, step: Callable[[], object]) -> None:
-        try:
-            step()
-        except OSError as error:
-            log.debug("%s in %s: %s", what, self._control, error)
 
     def _beat(self) -> None:
         now = self._clock()
@@ -238,13 +235,13 @@ class Heart:
                 lasting=False,
             )
 
-        self._quietly("leases could not be given back", give_back)
+        self._faults.do("giving leases back", give_back)
         if leave.leases:
             return
         with self._lock:
             last = not self._queries and len(self._leaving) == 1
         if last:  # before whoever waits for it ends the process
-            self._quietly("the driver's word stays", lambda: self._file.withdraw(self._part))
+            self._faults.do("taking the driver's word back", lambda: self._file.withdraw(self._part))
         with self._lock:
             self._leaving.popleft()
         leave.done.set()
