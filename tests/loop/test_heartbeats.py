@@ -302,3 +302,25 @@ def test_whatever_is_wrong_with_a_look_ends_nobodys_heartbeat(
     assert caplog.text.count("looking at leases") == 1, "said once, and not every two seconds"
     hearts.end("q")
     assert lease.holder().released  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("gates", "turns"), [(40, 1), (500, 8)])
+def test_a_look_at_the_leases_of_a_slow_folder_keeps_no_beat_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gates: int, turns: int
+) -> None:
+    """On a mount that takes 40 ms for a file, five hundred in one turn are as long as a dead driver."""
+    looked: list[list[Path]] = []
+
+    class Mount:
+        def get_all(self, places: list[Path]) -> list[None]:
+            looked.append(places)
+            return [None] * len(places)
+
+    monkeypatch.setattr(heart, "store_of", lambda _: Mount())
+    found = heart.Heart(tmp_path, lambda: True)
+    for number in range(gates):
+        found.meet((f"g{number}", "q"))
+    for _ in range(turns):
+        found._look()
+    assert max(map(len, looked)) <= 64
+    assert len({place for places in looked for place in places}) == gates, "all of them in some turns"

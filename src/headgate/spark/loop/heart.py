@@ -37,7 +37,7 @@ Key = tuple[str, str]
 #: In an object store each lease is looked at every so many turns: a look is a request. A batch whose
 #: gate another process has is refused by its own worker, whatever is seen here.
 _LOOK_TURNS = 10
-#: Leases that are given back between two beats, at most.
+#: Leases that are looked at, or given back, between two beats, at most.
 _AT_ONCE = 64
 _PARTS = itertools.count(1)
 
@@ -202,9 +202,11 @@ class Heart:
     def _look(self) -> None:
         """Who has the leases of gates that have reported: all of them in some turns."""
         self._turn += 1
-        every = 1 if isinstance(self._control, Path) else _LOOK_TURNS
         with self._lock:
-            pairs = list(self._pairs.items())[self._turn % every :: every]
+            pairs = list(self._pairs.items())
+        # The next beat waits for this: a mount may take a while for each of hundreds.
+        every = max(1 if isinstance(self._control, Path) else _LOOK_TURNS, -(-len(pairs) // _AT_ONCE))
+        pairs = pairs[self._turn % every :: every]
         me = this_process()
         found = store_of(self._control).get_all([pair.lease.place for _, pair in pairs])
         for (key, pair), held in zip(pairs, found, strict=True):
