@@ -126,7 +126,7 @@ class FolderWorker:
         for query in {query for (_, query), _ in runs} - self._refreshing:
             self._refreshing.add(query)
             self._post(query, "looking around", partial(self._refresh, query))
-        if runs and self._board.due and _ALL not in self._refreshing:
+        if (runs or self._board.behind) and self._board.due and _ALL not in self._refreshing:
             self._refreshing.add(_ALL)
             self._post(_ALL, "saying how the gates stand", self._tell_standing)
 
