@@ -280,7 +280,7 @@ for gate, lease in zip(("a", "b"), leases):
 
 
 def test_a_process_that_ends_gives_the_leases_of_all_its_gates_back() -> None:
-    """At its end Python takes no more work for pools of threads: what reads many at once does without."""
+    """At its end Python takes no more work for pools of threads: reading many at once does without."""
     done = subprocess.run([sys.executable, "-c", _ENDS], capture_output=True, text=True, check=True)
     assert (done.stdout.strip(), done.stderr) == ("[True, True]", "")
 

@@ -205,6 +205,7 @@ def test_many_tasks_of_one_owner_claim_it_together(tmp_path: Path) -> None:
     [
         *("", "{", "[]", "{}", '{"owner": 3}', "null"),
         *('{"owner": "a", "pid": "7"}', '{"owner": "a", "beat": null}', '{"owner": "a", "run": []}'),
+        '{"owner": "../../a"}',
     ],
 )
 def test_what_is_no_lease_is_nobodys(tmp_path: Path, text: str) -> None:

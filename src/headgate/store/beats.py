@@ -26,7 +26,7 @@ from headgate.store.places.contract import Held
 from headgate.store.places.place import Place
 from headgate.store.places.stores import store_of
 
-__all__ = ["Beat", "DriverBeats", "DriverFile", "beats_place", "heard_in", "heard_of"]
+__all__ = ["Beat", "DriverBeats", "DriverFile", "beats_place", "heard_in", "heard_of", "may_be_owner"]
 
 _VERSION = 1
 #: What killed drivers left goes after so long.
@@ -53,6 +53,11 @@ class DriverBeats:
     def of(self, gate: str, query: str) -> Beat | None:
         """What it says of a gate in a query; None where it says nothing."""
         return self.silent.get((query, gate)) or self.queries.get(query)
+
+
+def may_be_owner(name: str) -> bool:
+    """Whether a driver may be called so: its file is named after it, and is beside the others'."""
+    return bool(name) and "/" not in name
 
 
 def beats_place(control: Place, owner: str) -> Place:

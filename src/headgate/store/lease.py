@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from headgate.errors import OwnedElsewhere
-from headgate.store.beats import DriverBeats, heard_of
+from headgate.store.beats import DriverBeats, heard_of, may_be_owner
 from headgate.store.file_age import age_by_the_store
 from headgate.store.folder import write_json
 from headgate.store.places.contract import Held
@@ -91,7 +91,7 @@ class Holder:
         kinds = {f.name: str if f.default is MISSING else type(f.default) for f in fields(cls)}
         known = {name: given for name, given in value.items() if name in kinds}
         right = all(type(given) is kinds[name] for name, given in known.items())
-        return cls(**known) if right else None
+        return cls(**known) if right and may_be_owner(known["owner"]) else None
 
 
 @functools.cache

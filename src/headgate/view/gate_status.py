@@ -7,12 +7,13 @@ from typing import Any
 
 from headgate.errors import BadArgument
 from headgate.settings import RETENTION_S, GateSettings
-from headgate.store.beats import heard_of
+from headgate.store.beats import beats_place, heard_in
 from headgate.store.guards import guard_in
 from headgate.store.ledger.board import boards_in
 from headgate.store.ledger.records import Ledger, gates_in, queries_of
 from headgate.store.ledger.standing import Standing
 from headgate.store.places.place import Place
+from headgate.store.places.stores import store_of
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
 from headgate.view.wording import target_text
@@ -39,8 +40,10 @@ def gates_status(folder: Place, now: float) -> list[dict[str, Any]]:
 def _on_boards(folder: Place, now: float) -> dict[str, list[dict[str, Any]]]:
     """The queries of each gate that a driver has said something of, with what it was asked for."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for board in boards_in(folder):
-        heard = heard_of(folder, board["owner"])
+    boards = boards_in(folder)
+    words = store_of(folder).get_all([beats_place(folder, board["owner"]) for board in boards])
+    for board, word in zip(boards, words, strict=True):
+        heard = heard_in(word)
         for row in board["rows"]:
             key = row["gate"], row["query"]
             beat = None if heard is None else heard.of(*key)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from headgate.store.beats import may_be_owner
 from headgate.store.folder import unclaim
 from headgate.store.lease import this_process
 from headgate.store.ledger.parts import DAMAGE
@@ -34,8 +35,8 @@ EVERY_S = 5.0
 _MOST_ENDED = 500
 #: After so long it is written anew, whether anything is new or not: so it is known which drivers live.
 _AGAIN_S = 3600.0
-#: Of what other drivers left, the latest stay, and for so long. A driver that is killed and started again
-#: every minute leaves a board each time, and all of them are read together.
+#: Of what other drivers left, the latest stay, and for so long. A driver that is killed and started
+#: again every minute leaves a board each time, and all of them are read together.
 _MOST_LEFT, _KEPT_S = 100, 30 * 86_400.0
 
 
@@ -124,8 +125,12 @@ def boards_in(control: Place) -> list[dict[str, Any]]:
 
 
 def _board_in(held: Held) -> dict[str, Any] | None:
+    """What a board says; None where it is none, or one of another version."""
     try:
         value = json.loads(gzip.decompress(held.data))
-    except (*DAMAGE, ValueError):
+        if value["v"] != _VERSION or not may_be_owner(value["owner"]):
+            return None
+        kinds = {(type(row["gate"]), type(row["query"]), type(row["ended"])) for row in value["rows"]}
+    except (*DAMAGE, ValueError, KeyError, TypeError):
         return None
-    return value if isinstance(value, dict) and value.get("v") == _VERSION else None
+    return dict(value) if isinstance(value.get("driver"), str) and kinds <= {(str, str, bool)} else None
