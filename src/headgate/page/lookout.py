@@ -7,6 +7,7 @@ reason why it is no newer.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +19,15 @@ from headgate.view.verdict import Verdict
 from headgate.view.wording import ago_text, clock_text
 
 __all__ = ["Lookout"]
+
+
+log = logging.getLogger("headgate.page")
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, in a line."""
+    said = str(getattr(error, "strerror", None) or error).strip()
+    return said.splitlines()[0] if said else type(error).__name__
 
 
 class Lookout:
@@ -64,8 +74,10 @@ class Lookout:
         found, fault = None, ""
         try:
             found = self._observer.look()
-        except (OSError, HeadgateError, ValueError, KeyError, TypeError) as error:
-            fault = (getattr(error, "strerror", None) or str(error)).splitlines()[0]
+        except Exception as error:  # whatever it is: what is shown would else pass for what is so now
+            fault = _reason(error)
+            if fault != self._fault and not isinstance(error, OSError | HeadgateError):
+                log.warning("the control store could not be looked at", exc_info=error)
         finally:
             with self._lock:
                 self._view, self._fault = found or self._view, fault
