@@ -302,6 +302,18 @@ def test_status_of_a_guard_that_only_batch_frames_have_used(control: Path) -> No
 # -- errors, help, purity
 
 
+@pytest.mark.parametrize("command", [("status",), ("ledger", "show"), ("top", "--looks", 1)])
+def test_words_of_others_are_printed_as_they_are(folder: Path, command: tuple[object, ...]) -> None:
+    """A reason or a state may have what would be a colour, or its end, in square brackets."""
+    odd = record(9, state="[/held]", why="KeyError: no [/b] in [red]groups[/red]")
+    Ledger(folder, odd.gate, odd.query).append(odd)
+    result = run(*command, folder)
+    assert result.exit_code == 0, result.output
+    assert "[/held]" in result.output
+    if command == ("status",):
+        assert odd.why in result.output
+
+
 @pytest.mark.parametrize("form", ["file:{}", "file://{}"])
 def test_the_folder_is_taken_as_spark_writes_it(folder: Path, form: str) -> None:
     assert run("status", form.format(folder)).exit_code == 0
