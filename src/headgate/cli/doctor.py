@@ -75,7 +75,11 @@ def _settings(py_files: str | None, conf: tuple[str, ...]) -> dict[str, str]:
     for item in conf:
         name, equals, value = item.partition("=")
         if not equals or not name.startswith("spark."):
-            raise BadArgument(f"--conf {item!r}: give a setting of Spark's as NAME=VALUE, spark.x.y=z")
+            # Without its value, which may be a secret.
+            given_as = f"{name}=..." if equals else name
+            raise BadArgument(
+                f"--conf {given_as!r}: give a setting of Spark's as NAME=VALUE, spark.x.y=z"
+            )
         given[name] = value
     if py_files is not None:
         for path in py_files.split(","):
