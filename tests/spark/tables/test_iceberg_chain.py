@@ -20,7 +20,7 @@ class _Frame:
         assert condition == "false"
         return _Frame()
 
-    def unionByName(self, other: _Frame, allowMissingColumns: bool) -> _Frame:  # noqa: N802, N803
+    def unionByName(self, other: _Frame, allowMissingColumns: bool) -> _Frame:
         assert allowMissingColumns
         return _Frame(*self.parts, *other.parts)
 
