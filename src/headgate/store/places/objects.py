@@ -40,7 +40,8 @@ _ERRNOS = {
     "PermissionDeniedError": errno.EACCES,
     "UnauthenticatedError": errno.EACCES,
 }
-_G, _F = TypeVar("_G"), TypeVar("_F")
+_G = TypeVar("_G")
+_F = TypeVar("_F")
 _QUERY = re.compile(r"(https?://[^\s?]*)\?\S*")
 
 
