@@ -41,3 +41,21 @@ def test_a_look_that_fails_unforeseen_leaves_the_last_view_as_an_old_one(
     assert b"headgate_store_up 0.0" in exposition(view)
     observer.error = None
     assert not lookout.view().stale
+
+
+def test_a_change_that_came_during_a_look_is_in_the_next_one(control: Path) -> None:
+    class Slow(Observer):
+        looks = 0
+
+        def look(self) -> View:
+            self.looks += 1
+            if self.looks == 1:
+                lookout.refresh()
+            return super().look()
+
+    VirtualGate(control).batches(3, 1000)
+    observer = Slow(control)
+    lookout = Lookout(observer, every_s=60.0)
+    for looks in (1, 2, 2):
+        lookout.view()
+        assert observer.looks == looks
