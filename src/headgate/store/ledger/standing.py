@@ -12,6 +12,7 @@ from typing import Any
 
 from headgate.core.plan import Plan
 from headgate.store.ledger.carried import LedgerTotals
+from headgate.store.ledger.parts import SEGMENT
 from headgate.store.ledger.records import Ledger, Record
 from headgate.store.ledger.totals import Totals
 
@@ -28,7 +29,7 @@ class Standing:
         self._ledger = ledger
         self._recent: deque[Record] = deque(maxlen=RECENT)
         self._totals = LedgerTotals(Totals(), Totals())
-        #: Whether a batch was recorded again: then the ledger is read when somebody asks.
+        #: Whether the sums may be others: then the ledger is read when somebody asks.
         self._stale = True
         self._lock = threading.Lock()
 
@@ -41,8 +42,10 @@ class Standing:
         """A record was added to the ledger, and nobody else writes there."""
         with self._lock:
             last = self._totals.all.last_batch
-            if self._stale or last is None or record.batch <= last:  # it may count instead of another
-                self._stale = True
+            # It may count instead of another; and with a segment that is over, others may expire.
+            other = last is None or record.batch <= last or record.batch // SEGMENT != last // SEGMENT
+            self._stale = self._stale or other
+            if self._stale:
                 return
             self._recent.append(record)
             more = self._totals.all.plus(Totals.of([record.to_json()]))
