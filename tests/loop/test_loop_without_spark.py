@@ -13,6 +13,7 @@ from headgate.errors import BadArgument
 from headgate.policies import Uniform
 from headgate.run.gate_spec import GateSpec
 from headgate.settings import GateSettings
+from headgate.spark.loop import kinds
 from headgate.spark.loop import loop as loop_module
 from headgate.spark.loop.loop import ControlLoop
 from headgate.store.lease import Holder, Lease, this_process
@@ -148,3 +149,34 @@ def test_a_query_is_over_though_nobody_can_say_how_its_gates_stood(
     holder = lease.holder()
     assert holder is not None
     assert holder.released
+
+
+@pytest.mark.parametrize("fails", ["a kind of reports", "what Spark is asked besides"])
+def test_a_gate_whose_reports_cannot_be_read_is_not_vouched_for(
+    loop: ControlLoop, lease: Lease, control: Path, batch: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch, fails: str,
+) -> None:  # fmt: skip
+    """Its plan is never made anew: what holds now, perhaps one row in a hundred, must not hold on."""
+
+    def ends(number: int) -> None:
+        batch(control, "g", "q", number)
+        loop.drain()
+
+    def broken(*_: object) -> dict[str, object]:
+        raise AttributeError("Spark says it otherwise now")
+
+    ends(0)
+    eventually(lambda: not _stands_still(lease), "heartbeats")
+    with monkeypatch.context() as upgraded:
+        if fails == "a kind of reports":
+            upgraded.setattr(kinds, "_KINDS", [broken])
+        else:
+            upgraded.setattr(loop._facts, "added", broken)
+        for number in range(1, 3):
+            ends(number)
+        assert not _stands_still(lease), "once or twice may be chance"
+        ends(3)
+        eventually(lambda: _stands_still(lease), "silence")
+    ends(4)
+    eventually(lambda: not _stands_still(lease), "heartbeats again")
+    assert list(Ledger(control, "g", "q").records()) == [0, 4]
