@@ -71,7 +71,7 @@ def _table(gate: str, query: str, records: list[Record], total: int, narrow: boo
     figures = ("batch", "began", "arrived", "kept", "shed", "keep rate", "duration", "delay")
     made = table(title, *figures, "<then", *(() if narrow else ("<plan",)))
     for r in records:
-        cells = [
+        cells: list[str | Text] = [
             f"{r.batch:,}",
             time.strftime("%H:%M:%S", time.localtime(r.started_at)),
             f"{r.arrived:,}",
