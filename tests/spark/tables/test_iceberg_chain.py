@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headgate.errors import NotAsRecorded
-from headgate.spark.tables.iceberg import IcebergOffset, _Snapshot, _Table
+from headgate.errors import BadArgument, NotAsRecorded
+from headgate.spark.tables.iceberg import IcebergOffset, _initial, _Snapshot, _Table
 
 
 class _Frame:
@@ -72,3 +73,18 @@ def test_whole_snapshots_are_taken_and_an_empty_batch_takes_none(
 def test_parts_and_what_has_expired_are_refused(start: tuple[int, int], end: tuple[int, int]) -> None:
     with pytest.raises(NotAsRecorded):
         _taken(start, end)
+
+
+@pytest.mark.parametrize("form", ["{}", "file://{}", "file:{}"])
+def test_a_checkpoint_is_taken_as_spark_takes_it(tmp_path: Path, form: str) -> None:
+    offsets = tmp_path / "sources" / "0" / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / "0").write_text('{"version": 1, "snapshot_id": 5, "position": 0}')
+    found = IcebergOffset.read(_initial(form.format(tmp_path), 0))
+    assert found == IcebergOffset(5, 0)
+    assert _initial(form.format(tmp_path / "another"), 0) is None
+
+
+def test_a_checkpoint_that_cannot_be_read_here_is_refused() -> None:
+    with pytest.raises(BadArgument, match="cannot read"):
+        _initial("hdfs://node/checkpoints/rides", 0)

@@ -21,9 +21,9 @@ from pyspark.sql import functions as F
 
 from headgate.errors import BadArgument, NotAsRecorded
 from headgate.spark.backfill.offsets import BatchOffsets
+from headgate.spark.checkpoint import open_checkpoint
 from headgate.spark.worker_errors import said_by_spark
 from headgate.store.folder import read_text
-from headgate.store.places.place import place_from
 
 __all__ = ["IcebergOffset", "iceberg_rows"]
 
@@ -104,7 +104,7 @@ def iceberg_rows(
 
 def _initial(checkpoint: str | Path, source: int) -> Any:
     """Where the source began: it has written that down."""
-    text = read_text(place_from(str(checkpoint)) / "sources" / str(source) / "offsets" / "0")
+    text = read_text(open_checkpoint(checkpoint) / "sources" / str(source) / "offsets" / "0")
     return None if text is None else json.loads(text)
 
 
