@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -324,3 +325,15 @@ def test_a_look_at_the_leases_of_a_slow_folder_keeps_no_beat_waiting(
         found._look()
     assert max(map(len, looked)) <= 64
     assert len({place for places in looked for place in places}) == gates, "all of them in some turns"
+
+
+def test_control_stores_that_were_used_once_are_not_remembered(
+    tmp_path: Path, hearts: Heartbeats
+) -> None:
+    """A join without ``control=`` has a folder of its own, and a notebook builds one after the other."""
+    before = len(DriverFile._of_process)
+    for number in range(3):
+        hearts.steer(tmp_path / str(number), "q")
+    hearts.end("q")
+    gc.collect()
+    eventually(lambda: len(DriverFile._of_process) <= before, "that nothing is left of them")

@@ -20,6 +20,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
+from weakref import WeakValueDictionary
 
 from headgate.store.folder import unclaim, write_json
 from headgate.store.places.contract import Held
@@ -94,7 +95,8 @@ def heard_of(control: Place, owner: str) -> DriverBeats | None:
 class DriverFile:
     """This process's own file in one control store; several sessions may have gates there."""
 
-    _of_process: ClassVar[dict[Place, DriverFile]] = {}
+    #: As long as somebody speaks there: a notebook may see many control stores.
+    _of_process: ClassVar[WeakValueDictionary[Place, DriverFile]] = WeakValueDictionary()
     _making: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, control: Place, owner: str) -> None:

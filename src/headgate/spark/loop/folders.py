@@ -183,6 +183,7 @@ class Folders:
 
     def stop(self) -> None:
         """The process is about to end, or nobody needs the loop any longer."""
+        self.heartbeats.hush()
         for worker in self.all():
             worker.faults.quiet = True
             worker.end(None)

@@ -94,7 +94,7 @@ class Heart:
         self._lock = threading.Lock()  # never held while a file is read or written
         self._woken = threading.Event()
         #: Whatever fails must not end the thread: no gate of the folder would be vouched for any more.
-        self._faults = FaultLog(f"the heartbeat in {control}")
+        self.faults = FaultLog(f"the heartbeat in {control}")
 
     def steer(self, query: str) -> None:
         """Speak for this query from now on; whatever gates it has here are its workers' to find out."""
@@ -184,8 +184,8 @@ class Heart:
                     return
             if self._clock() - beaten >= BEAT_S and self._going_round():
                 beaten = self._clock()
-                self._faults.do("a heartbeat", self._beat)
-                self._faults.do("looking at leases", self._look)
+                self.faults.do("a heartbeat", self._beat)
+                self.faults.do("looking at leases", self._look)
             elif self._clock() - beaten >= BEAT_S:
                 beaten = self._clock()
 
@@ -237,13 +237,13 @@ class Heart:
                 lasting=False,
             )
 
-        self._faults.do("giving leases back", give_back)
+        self.faults.do("giving leases back", give_back)
         if leave.leases:
             return
         with self._lock:
             last = not self._queries and len(self._leaving) == 1
         if last:  # before whoever waits for it ends the process
-            self._faults.do("taking the driver's word back", lambda: self._file.withdraw(self._part))
+            self.faults.do("taking the driver's word back", lambda: self._file.withdraw(self._part))
         with self._lock:
             self._leaving.popleft()
         leave.done.set()
