@@ -18,8 +18,8 @@ import pytest
 from headgate.spark.loop import heart
 from headgate.spark.loop.heartbeats import Heartbeats
 from headgate.store import beats as beats_module
-from headgate.store.beats import Beat, DriverFile, beats_place
-from headgate.store.lease import GONE_S, Holder, Lease, this_process
+from headgate.store.beats import Beat, DriverFile, beats_place, heard_of
+from headgate.store.lease import GONE_S, Holder, Lease, Watch, this_process
 from headgate.store.places.objects import Objects
 from headgate.store.places.place import ObjectPath
 from headgate.store.plans import PlanStore
@@ -337,3 +337,43 @@ def test_control_stores_that_were_used_once_are_not_remembered(
     hearts.end("q")
     gc.collect()
     eventually(lambda: len(DriverFile._of_process) <= before, "that nothing is left of them")
+
+
+def test_a_query_that_begins_again_has_counts_that_nobody_has_seen(
+    tmp_path: Path, hearts: Heartbeats
+) -> None:
+    """A worker that saw the same count an hour ago, in the run before, would take it for silence."""
+    lease, worker = _lease(tmp_path), Watch(clock := Ticks())
+    lease.claim(ME, "gate 'g'")
+    seen: set[int] = set()
+    for run in ("one", "two", "three"):
+        hearts.steer(tmp_path, "q")
+        lease.claim(replace(ME, run=run), "gate 'g'")  # by a task of another worker
+        counts = {_vouched_count(tmp_path, "q") for _ in range(5)}
+        assert not counts & seen, run
+        holder = lease.holder()
+        assert holder is not None
+        assert worker.silent_s("lease", holder) == 0.0
+        seen |= counts
+        hearts.end("q", run)
+        clock.now += 3600.0
+
+
+class Ticks:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def _vouched_count(control: Path, query: str) -> int:
+    """What the driver says next of the query."""
+    found: list[int] = []
+
+    def said() -> bool:
+        heard = heard_of(control, ME.owner)
+        found[:] = [] if heard is None or query not in heard.queries else [heard.queries[query].count]
+        return bool(found)
+
+    eventually(said, "the driver's word")
+    return found[0]

@@ -40,6 +40,9 @@ _LOOK_TURNS = 10
 #: Leases that are looked at, or given back, between two beats, at most.
 _AT_ONCE = 64
 _PARTS = itertools.count(1)
+#: What is counted is never counted again in this process: of a query that begins anew, a worker that saw
+#: the same count an hour ago would believe that nobody has spoken since.
+_COUNTS = itertools.count(1)
 
 
 @dataclass
@@ -100,7 +103,7 @@ class Heart:
         """Speak for this query from now on; whatever gates it has here are its workers' to find out."""
         with self._lock:
             if query not in self._queries:
-                self._queries[query] = _Query(0, self._clock())
+                self._queries[query] = _Query(next(_COUNTS), self._clock())
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name="headgate-heartbeats", daemon=True
@@ -193,7 +196,7 @@ class Heart:
         now = self._clock()
         with self._lock:
             for query in self._queries.values():
-                query.count, query.raised_at = query.count + 1, now
+                query.count, query.raised_at = next(_COUNTS), now
             queries = {name: query.beat(now) for name, query in self._queries.items()}
             silent = {(key[1], key[0]): of.beat(now) for key, of in self._silent.items()}
         if queries:
