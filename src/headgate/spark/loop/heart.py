@@ -47,7 +47,7 @@ _COUNTS = itertools.count(1)
 
 @dataclass
 class _Query:
-    """A query that the loop steers: how often that was said, and when last, by this process's clock."""
+    """A query that the loop steers: the count at which that was last said, and when, by our clock."""
 
     count: int = 0
     raised_at: float = 0.0
