@@ -16,7 +16,7 @@ from headgate.store.ledger.parts import SEGMENT
 from headgate.store.ledger.records import Ledger, Record
 from headgate.store.ledger.totals import Totals
 
-__all__ = ["RECENT", "Standing"]
+__all__ = ["RECENT", "Standing", "unreadable"]
 
 #: Batches over which the kept share is taken.
 RECENT = 20
@@ -57,23 +57,32 @@ class Standing:
             if self._stale:
                 self._read()
             recent, totals = list(self._recent), self._totals
-        arrived = sum(r.arrived for r in recent)
-        last = recent[-1] if recent else None
-        sums = totals.all
-        return {
-            "state": last.state if last else "",
-            "why": last.why if last else "",
-            "keep_rate": None if plan is None else plan.default,
-            "exceptions": 0 if plan is None else len(plan.exceptions),
-            "kept_share": sum(r.kept for r in recent) / arrived if arrived else None,
-            "last_batch": last.batch if last else None,
-            "last_started_at": last.started_at if last else None,
-            "last_duration_s": last.duration_s if last else None,
-            "last_delay_s": last.delay_s if last else None,
-            "would_shed": last.would_shed if last else 0,
-            "batches": sums.batches,
-            "arrived": sums.arrived,
-            "kept": sums.kept,
-            "shed": sums.shed,
-            "records_from": totals.begins,
-        }
+        return _as_shown(recent, totals, plan)
+
+
+def unreadable(why: str) -> dict[str, Any]:
+    """The same of a ledger that makes no sense: nothing, and why."""
+    return {**_as_shown([], LedgerTotals(Totals(), Totals()), None), "state": "?", "why": why}
+
+
+def _as_shown(recent: list[Record], totals: LedgerTotals, plan: Plan | None) -> dict[str, Any]:
+    arrived = sum(r.arrived for r in recent)
+    last = recent[-1] if recent else None
+    sums = totals.all
+    return {
+        "state": last.state if last else "",
+        "why": last.why if last else "",
+        "keep_rate": None if plan is None else plan.default,
+        "exceptions": 0 if plan is None else len(plan.exceptions),
+        "kept_share": sum(r.kept for r in recent) / arrived if arrived else None,
+        "last_batch": last.batch if last else None,
+        "last_started_at": last.started_at if last else None,
+        "last_duration_s": last.duration_s if last else None,
+        "last_delay_s": last.delay_s if last else None,
+        "would_shed": last.would_shed if last else 0,
+        "batches": sums.batches,
+        "arrived": sums.arrived,
+        "kept": sums.kept,
+        "shed": sums.shed,
+        "records_from": totals.begins,
+    }
