@@ -302,6 +302,48 @@ def test_status_of_a_guard_that_only_batch_frames_have_used(control: Path) -> No
 # -- errors, help, purity
 
 
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("odd/gate.json", "[1]"),
+        ("odd/gate.json", '{"settings": 7}'),
+        ("odd/overrides.json", "[1]"),
+        ("odd/overrides.json", '{"hold": 1, "rate": 0.5}'),
+        ("odd/guard.json", "{}"),
+        ("odd/queries/q/ledger/00000000.jsonl", '{"v":1,"gate":"odd","query":"q","batch":9}\n'),
+        ("empty/pins", ""),
+    ],
+)
+def test_status_of_one_gate_that_makes_no_sense_leaves_the_others(
+    folder: Path, file: str, text: str
+) -> None:
+    """Cut off between two writes, or changed by hand: it is said of that gate."""
+    SettingsFile(folder, "odd").declare(GateSettings(hold=1))
+    path = folder / "gates" / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    result = run("status", folder, "--json")
+    assert result.exit_code == 0, result.output
+    gates = {gate["gate"]: gate for gate in json.loads(result.stdout)["gates"]}
+    odd = gates.pop(file.partition("/")[0])
+    said = odd["target"] + " ".join(query["why"] for query in odd["queries"])
+    assert "cannot be read" in said
+    assert not any("cannot be read" in gate["target"] for gate in gates.values())
+    assert run("status", folder).exit_code == 0
+
+
+@pytest.mark.parametrize("command", [("status",), ("ledger", "show"), ("top", "--looks", 1)])
+def test_words_of_others_are_printed_as_they_are(folder: Path, command: tuple[object, ...]) -> None:
+    """A reason or a state may have what would be a colour, or its end, in square brackets."""
+    odd = record(9, state="[/held]", why="KeyError: no [/b] in [red]groups[/red]")
+    Ledger(folder, odd.gate, odd.query).append(odd)
+    result = run(*command, folder)
+    assert result.exit_code == 0, result.output
+    assert "[/held]" in result.output
+    if command == ("status",):
+        assert odd.why in result.output
+
+
 @pytest.mark.parametrize("form", ["file:{}", "file://{}"])
 def test_the_folder_is_taken_as_spark_writes_it(folder: Path, form: str) -> None:
     assert run("status", form.format(folder)).exit_code == 0

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -15,8 +18,8 @@ import pytest
 from headgate.spark.loop import heart
 from headgate.spark.loop.heartbeats import Heartbeats
 from headgate.store import beats as beats_module
-from headgate.store.beats import Beat, DriverFile, beats_place
-from headgate.store.lease import GONE_S, Holder, Lease, this_process
+from headgate.store.beats import Beat, DriverFile, beats_place, heard_of
+from headgate.store.lease import GONE_S, Holder, Lease, Watch, this_process
 from headgate.store.places.objects import Objects
 from headgate.store.places.place import ObjectPath
 from headgate.store.plans import PlanStore
@@ -250,3 +253,127 @@ def test_a_lost_lease_that_comes_back_is_ours_again(tmp_path: Path, hearts: Hear
     lease._write(ME)  # our workers, when that one was gone
     eventually(lambda: not hearts.lost("g", "q"), "that it is ours again")
     _beats(lease)
+
+
+_ENDS = """
+import atexit
+from obstore.store import MemoryStore
+from headgate.spark.loop.heartbeats import Heartbeats
+from headgate.store.lease import this_process
+from headgate.store.places.objects import Objects
+from headgate.store.places.place import place_from
+from headgate.store.plans import PlanStore
+
+Objects.serve("memory://ends", MemoryStore())
+control, hearts = place_from("memory://ends/control"), Heartbeats(lambda _: True)
+leases = [PlanStore(control, gate, "q").lease for gate in ("a", "b")]
+
+def end():
+    hearts.stop()
+    print([lease.holder().released for lease in leases])
+
+atexit.register(end)
+hearts.steer(control, "q")
+for gate, lease in zip(("a", "b"), leases):
+    lease.claim(this_process(), "gate")
+    hearts.meet(control, gate, "q")
+"""
+
+
+def test_a_process_that_ends_gives_the_leases_of_all_its_gates_back() -> None:
+    """At its end Python takes no more work for pools of threads: reading many at once does without."""
+    done = subprocess.run([sys.executable, "-c", _ENDS], capture_output=True, text=True, check=True)
+    assert (done.stdout.strip(), done.stderr) == ("[True, True]", "")
+
+
+def test_whatever_is_wrong_with_a_look_ends_nobodys_heartbeat(
+    tmp_path: Path, hearts: Heartbeats, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = _lease(tmp_path)
+    lease.claim(ME, "gate 'g'")
+
+    def unforeseen(*_: object) -> None:
+        raise KeyError("nobody thought of this")
+
+    monkeypatch.setattr(heart, "own_holder", unforeseen)
+    hearts.steer(tmp_path, "q")
+    hearts.meet(tmp_path, "g", "q")
+    eventually(lambda: "looking at leases" in caplog.text, "a look")
+    _beats(lease)
+    assert caplog.text.count("looking at leases") == 1, "said once, and not every two seconds"
+    hearts.end("q")
+    assert lease.holder().released  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("gates", "turns"), [(40, 1), (500, 8)])
+def test_a_look_at_the_leases_of_a_slow_folder_keeps_no_beat_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gates: int, turns: int
+) -> None:
+    """On a mount that takes 40 ms for a file, five hundred in one turn are as long as a dead driver."""
+    looked: list[list[Path]] = []
+
+    class Mount:
+        def get_all(self, places: list[Path]) -> list[None]:
+            looked.append(places)
+            return [None] * len(places)
+
+    monkeypatch.setattr(heart, "store_of", lambda _: Mount())
+    found = heart.Heart(tmp_path, lambda: True)
+    for number in range(gates):
+        found.meet((f"g{number}", "q"))
+    for _ in range(turns):
+        found._look()
+    assert max(map(len, looked)) <= 64
+    assert len({place for places in looked for place in places}) == gates, "all of them in some turns"
+
+
+def test_control_stores_that_were_used_once_are_not_remembered(
+    tmp_path: Path, hearts: Heartbeats
+) -> None:
+    """A join without ``control=`` has a folder of its own, and a notebook builds one after the other."""
+    before = len(DriverFile._of_process)
+    for number in range(3):
+        hearts.steer(tmp_path / str(number), "q")
+    hearts.end("q")
+    gc.collect()
+    eventually(lambda: len(DriverFile._of_process) <= before, "that nothing is left of them")
+
+
+def test_a_query_that_begins_again_has_counts_that_nobody_has_seen(
+    tmp_path: Path, hearts: Heartbeats
+) -> None:
+    """A worker that saw the same count an hour ago, in the run before, would take it for silence."""
+    lease, worker = _lease(tmp_path), Watch(clock := Ticks())
+    lease.claim(ME, "gate 'g'")
+    seen: set[int] = set()
+    for run in ("one", "two", "three"):
+        hearts.steer(tmp_path, "q")
+        lease.claim(replace(ME, run=run), "gate 'g'")  # by a task of another worker
+        counts = {_vouched_count(tmp_path, "q") for _ in range(5)}
+        assert not counts & seen, run
+        holder = lease.holder()
+        assert holder is not None
+        assert worker.silent_s("lease", holder) == 0.0
+        seen |= counts
+        hearts.end("q", run)
+        clock.now += 3600.0
+
+
+class Ticks:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def _vouched_count(control: Path, query: str) -> int:
+    """What the driver says next of the query."""
+    found: list[int] = []
+
+    def said() -> bool:
+        heard = heard_of(control, ME.owner)
+        found[:] = [] if heard is None or query not in heard.queries else [heard.queries[query].count]
+        return bool(found)
+
+    eventually(said, "the driver's word")
+    return found[0]

@@ -13,10 +13,12 @@ from headgate.errors import BadArgument
 from headgate.policies import Uniform
 from headgate.run.gate_spec import GateSpec
 from headgate.settings import GateSettings
+from headgate.spark.loop import kinds
 from headgate.spark.loop import loop as loop_module
 from headgate.spark.loop.loop import ControlLoop
 from headgate.store.lease import Holder, Lease, this_process
 from headgate.store.ledger.records import Ledger
+from headgate.store.ledger.standing import Standing
 from headgate.store.plans import PlanStore
 from tests.eventually import eventually
 from tests.loop.conftest import Session
@@ -121,3 +123,60 @@ def test_one_of_the_same_name_is_refused_while_a_query_that_began_again_has_not_
     session.start("q")
     with pytest.raises(BadArgument, match="gate 'g' is running in query q, and is another one there"):
         loop.register(GateSpec("g", control, GateSettings(rate=0.9), Uniform()))
+
+
+def test_a_query_is_over_though_nobody_can_say_how_its_gates_stood(
+    loop: ControlLoop,
+    session: Session,
+    gate: GateSpec,
+    control: Path,
+    batch: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A driver that beats for a query that has ended keeps everybody else from running it."""
+    lease = PlanStore(control, "g", "q").lease
+    lease.claim(replace(this_process(), run=str(loop._queries["q"].runId)), "gate 'g'")
+    batch(control, "g", "q", 0)
+    loop.drain()
+
+    def unreadable(*_: object) -> dict[str, object]:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Standing, "to_json", unreadable)
+    session.stop("q")
+    loop.drain()
+    assert not loop.folders.heartbeats.steers(control, "q")
+    holder = lease.holder()
+    assert holder is not None
+    assert holder.released
+
+
+@pytest.mark.parametrize("fails", ["a kind of reports", "what Spark is asked besides"])
+def test_a_gate_whose_reports_cannot_be_read_is_not_vouched_for(
+    loop: ControlLoop, lease: Lease, control: Path, batch: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch, fails: str,
+) -> None:  # fmt: skip
+    """Its plan is never made anew: what holds now, perhaps one row in a hundred, must not hold on."""
+
+    def ends(number: int) -> None:
+        batch(control, "g", "q", number)
+        loop.drain()
+
+    def broken(*_: object) -> dict[str, object]:
+        raise AttributeError("Spark says it otherwise now")
+
+    ends(0)
+    eventually(lambda: not _stands_still(lease), "heartbeats")
+    with monkeypatch.context() as upgraded:
+        if fails == "a kind of reports":
+            upgraded.setattr(kinds, "_KINDS", [broken])
+        else:
+            upgraded.setattr(loop._facts, "added", broken)
+        for number in range(1, 3):
+            ends(number)
+        assert not _stands_still(lease), "once or twice may be chance"
+        ends(3)
+        eventually(lambda: _stands_still(lease), "silence")
+    ends(4)
+    eventually(lambda: not _stands_still(lease), "heartbeats again")
+    assert list(Ledger(control, "g", "q").records()) == [0, 4]

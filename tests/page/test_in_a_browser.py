@@ -179,6 +179,26 @@ def test_a_change_needs_the_token_and_holds(serve: Serve, look: Look, control: P
     look.said.clear()  # type: ignore[attr-defined]  # the browser notes each 401 and 400 as an error
 
 
+def test_a_page_that_may_not_look_any_longer_is_not_called_live(
+    serve: Serve, look: Look, control: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    VirtualGate(control, clock=ended_now(10)).batches(5, 1000)
+    monkeypatch.setattr("headgate.page.server.is_loopback", lambda host: False)
+    page = look(serve(control, secret=TOKEN).url)
+    link = "document.getElementById('link-state').textContent"
+    until(page, f"{link} === 'not connected: a token is needed to look at this page: ' + "
+                "'give what is in the page\\'s --token-file'")  # fmt: skip
+    page.get_by_label("Token").fill(TOKEN.decode())
+    page.keyboard.press("Enter")
+    verdict(page, "healthy")
+    until(page, f"{link} === 'live'")
+    page.evaluate("sessionStorage.setItem('headgate-token', 'of yesterday')")
+    until(page, f"{link}.startsWith('not connected: the token is wrong')")
+    assert page.evaluate("document.body.classList.contains('cut-off')")
+    says(page, "the token is wrong to look at this page")
+    look.said.clear()  # type: ignore[attr-defined]  # the browser notes each 401 as an error
+
+
 def test_what_if_is_answered_in_words(serve: Serve, look: Look, control: Path) -> None:
     gate = VirtualGate(control, clock=ended_now(60))
     for number in range(60):
@@ -193,6 +213,29 @@ def test_what_if_is_answered_in_words(serve: Serve, look: Look, control: Path) -
     page.get_by_role("button", name="Work it out").click()
     says(page, "soon")
     look.said.clear()  # type: ignore[attr-defined]  # the browser notes a 400 as an error
+
+
+def test_the_hours_that_can_be_asked_about_go_on(
+    serve: Serve, look: Look, control: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page that is open for days would ask about hours of the day on which it was opened."""
+    VirtualGate(control, clock=ended_now(30)).batches(20, 1000)
+    hours = [("the last hour", 0.0), ("09:00 to 10:00", 1.0), ("08:00 to 09:00", 2.0)]
+    monkeypatch.setattr("headgate.page.render.hours_of", lambda job, now: hours)
+    page = look(serve(control).url)
+    page.get_by_text("What if the target were another one?").click()
+    page.get_by_label("Target", exact=True).fill("3 s")
+    page.get_by_label("Over").select_option("09:00 to 10:00")
+    page.get_by_label("Target", exact=True).focus()
+    texts = "[...document.querySelector('select[name=since]').options].map((o) => o.text).join()"
+    chosen = "document.querySelector('select[name=since]').selectedOptions[0].text"
+    hours[1:] = [("10:00 to 11:00", 3.0), ("09:00 to 10:00", 1.0)]
+    until(page, f"{texts} === 'the last hour,10:00 to 11:00,09:00 to 10:00'")
+    assert page.evaluate(chosen) == "09:00 to 10:00"
+    hours[1:] = [("11:00 to 12:00", 4.0)]
+    until(page, f"{texts} === 'the last hour,11:00 to 12:00'")
+    assert page.evaluate(chosen) == "the last hour"
+    assert page.get_by_label("Target", exact=True).input_value() == "3 s", "what was typed stays"
 
 
 def test_focus_open_panels_and_typed_words_outlive_a_refresh(

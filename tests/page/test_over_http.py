@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,15 @@ from urllib.parse import urlsplit
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from headgate.core.plan import Plan
 from headgate.errors import BadArgument
 from headgate.page.changes import read_change
 from headgate.page.lookout import Lookout
 from headgate.page.metrics import METRICS
 from headgate.page.server import PageServer, refresh_s_of
 from headgate.sites.wire.tokens import reader_token
+from headgate.store.ledger.record import Evidence, Record
+from headgate.store.ledger.records import Ledger
 from headgate.store.places.place import ObjectPath
 from headgate.store.settings_file import SettingsFile
 from headgate.view.observer import Observer, View
@@ -168,6 +172,52 @@ def test_a_name_that_was_pointed_at_this_machine_is_refused(serve: Serve, contro
     status, text, _ = ask(serve(control).url, "/", Host="evil.example:80")
     assert status == 403
     assert "for its own machine only" in reason(text)
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1@evil.example", "evil.example", "127.0.0.1.evil.example", "a b"]
+)
+def test_a_host_that_is_no_name_of_this_machine_is_refused_however_it_is_written(
+    serve: Serve, control: Path, host: str
+) -> None:
+    url = serve(control).url
+    assert ask(url, "/panels", Host=host)[0] == 403
+    for own in ("localhost:80", "LOCALHOST", "[::1]:8471", "127.0.0.1"):
+        assert ask(url, "/panels", Host=own)[0] == 200
+
+
+def test_words_from_the_data_are_words_on_the_page(serve: Serve, control: Path) -> None:
+    gate = VirtualGate(control)
+    gate.batches(2, 1000)
+    tag = '<img src=x onerror="alert(1)">'
+    plan = Plan(0.5, {7: 0.1}, labels={7: tag})
+    Ledger(control, gate.name, gate.query).append(
+        Record(gate.name, gate.query, 2, 10, 5, 5, plan, state=tag, why=tag, origin=tag,
+               started_at=time.time(), duration_s=1.0, evidence=Evidence(doubt=tag))
+    )  # fmt: skip
+    url = serve(control).url
+    for path in ("/", "/panels"):
+        status, text, _ = ask(url, path)
+        shown = text if path == "/" else json.loads(text)["html"]
+        assert (status, "<img" in shown) == (200, False)
+        assert "&lt;img" in shown
+    _, text, _ = ask(url, "/metrics")
+    states = [s for f in text_string_to_metric_families(text) for s in f.samples if "state" in s.labels]
+    assert tag in {s.labels["state"] for s in states}, "a label that a parser reads back"
+
+
+def test_what_nobody_foresaw_is_answered_with_a_reason(
+    serve: Serve, control: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: object) -> dict[str, Any]:
+        raise ZeroDivisionError
+
+    VirtualGate(control).batches(2, 1000)
+    monkeypatch.setattr("headgate.page.app.charts_of", broken)
+    status, text, headers = ask(serve(control).url, "/panels")
+    assert status == 500
+    assert "ZeroDivisionError" in reason(text)
+    assert "content-security-policy" in headers
 
 
 def test_elsewhere_looking_needs_a_token_too(

@@ -200,7 +200,14 @@ def test_many_tasks_of_one_owner_claim_it_together(tmp_path: Path) -> None:
     assert Lease(tmp_path).holder() == ROME
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"owner": 3}', "null"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "[]", "{}", '{"owner": 3}', "null"),
+        *('{"owner": "a", "pid": "7"}', '{"owner": "a", "beat": null}', '{"owner": "a", "run": []}'),
+        '{"owner": "../../a"}',
+    ],
+)
 def test_what_is_no_lease_is_nobodys(tmp_path: Path, text: str) -> None:
     (tmp_path / "lease.json").write_text(text)
     lease = Lease(tmp_path)
@@ -292,3 +299,8 @@ def test_numbers_of_processes_say_nothing_of_another_container(
     assert ended.surely_gone(), "seen from where it ran"
     container("two")
     assert not ended.surely_gone(), "its number is another one's here, or nobody's"
+
+
+def test_a_number_that_no_process_can_have_says_nothing() -> None:
+    host, boot = _machine()
+    assert not Holder("driver", host=host, boot=boot or "b", pid=2**80).surely_gone()

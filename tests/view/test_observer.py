@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
 import time
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.errors import ControlFolderError
+from headgate.page.metrics import exposition
+from headgate.page.render import render_panels
 from headgate.sites.shared import SharedSite
 from headgate.sites.ticker import Ticker
 from headgate.sketches.cost_table import CostTable
@@ -20,6 +23,7 @@ from headgate.store.guards import declare_guard
 from headgate.store.ledger.record import Findings, Record
 from headgate.store.ledger.records import Ledger
 from headgate.store.plans import PlanStore
+from headgate.testing.clock import ManualClock
 from headgate.view import observer as observing
 from headgate.view.observer import Observer
 from tests.sites.test_ticker import Clock, FakeClient, _allocator, _exchange, _feed
@@ -125,3 +129,118 @@ def test_sites_and_their_jain_index(control: Path) -> None:
     assert 0.0 < view.sites.jain <= 1.0
     (site,) = view.sites.sites
     assert not site.silent
+
+
+def _running(control: Path, name: str) -> VirtualGate:
+    gate = VirtualGate(control, name)
+    gate.batches(3, 1000)
+    return gate
+
+
+def _silence(gate: VirtualGate, since_s: float) -> None:
+    """Its driver was killed: it gives no lease back, and beats no more."""
+    then = time.time() - since_s
+    os.utime(gate.store.folder / "lease.json", (then, then))
+
+
+def test_one_in_trouble_is_never_hidden_behind_those_that_are_well(
+    control: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver that is gone has been alive longest ago: it was the first that was left out."""
+    monkeypatch.setattr(observing, "_MOST_JOBS", 2)
+    _silence(_running(control, "lost"), 60)
+    for name in ("a", "b", "c"):
+        _running(control, name)
+    view = Observer(control).look()
+    assert view.verdict.level == "trouble"
+    assert view.verdict.sentence.startswith("lost: No driver has been heard of")
+    assert "lost" in [job.name for job in view.jobs]
+    assert (len(view.jobs), len(view.more), view.older) == (2, 2, 0)
+    said = exposition(view).decode()
+    assert all(f'headgate_heartbeat_age_seconds{{gate="{name}"' in said for name in ("lost", *"abc"))
+    assert "2 more queries that run are not shown" in render_panels(view, read_only=True)
+
+
+def test_those_that_nobody_has_steered_for_long_leave_the_cards_to_those_that_run(
+    control: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observing, "_MOST_JOBS", 2)
+    for name in ("x", "y", "z"):
+        _silence(_running(control, name), 7200)
+    for name in ("a", "b"):
+        _running(control, name)
+    view = Observer(control).look()
+    assert [job.name for job in view.jobs] == ["a", "b"]
+    assert view.verdict.level == "trouble", "and the first line says so"
+
+
+@pytest.mark.parametrize("off_s", [-300.0, 300.0])
+def test_a_driver_lives_by_what_it_writes_and_not_by_whose_clock_is_ahead(
+    control: Path, off_s: float
+) -> None:
+    gate, clock = _running(control, "rides"), ManualClock(time.time() + off_s)
+    observer = Observer(control, clock)
+    observer.look()
+    for _ in range(3):
+        clock.sleep(25.0)
+        gate.store.beat()
+        (job,) = observer.look().jobs
+        assert job.verdict.level == "healthy"
+    clock.sleep(25.0)
+    (job,) = observer.look().jobs
+    assert job.verdict.level == "trouble"
+    assert job.facts.heartbeat_age_s == 25.0
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("overrides.json", "[1]"),
+        ("gate.json", '{"settings": 7}'),
+        (
+            "queries/{query}/plan.json",
+            '{"plan": {"v": 1, "default": 1, "exceptions": []}, "after": "x"}',
+        ),
+        ("queries/{query}/ledger/00000000.jsonl", '{"v":1,"gate":"odd","query":"q","batch":9}\n'),
+    ],
+)
+def test_files_of_one_gate_that_make_no_sense_leave_the_others_to_be_seen(
+    control: Path, file: str, text: str
+) -> None:
+    odd, _ = _running(control, "odd"), _running(control, "well")
+    (control / "gates" / "odd" / file.format(query=odd.query)).write_text(text)
+    (control / "sites" / "rome").mkdir(parents=True)
+    (control / "sites" / "rome" / "status.json").write_text('{"site": "rome", "queries": {"q": null}}')
+    view = Observer(control).look()
+    found = {job.name: job.verdict for job in view.jobs}
+    assert found["well"].level == "healthy"
+    assert found["odd"].level == "trouble"
+    assert "cannot be read" in found["odd"].sentence
+    assert view.verdict.level == "trouble"
+    assert view.sites is None
+    assert render_panels(view, read_only=False)
+    assert exposition(view)
+
+
+def test_queries_that_ended_long_ago_cost_a_look_at_their_lease_and_no_memory(
+    control: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observing, "_MOST_JOBS", 1)
+    _running(control, "runs")
+    old = _running(control, "old")
+    old.stop()
+    clock = ManualClock(time.time())
+    observer = Observer(control, clock)
+    observer.look()
+    resting = observer._watched["old", old.query]
+    assert resting._facts is not None
+    assert not resting._facts.records
+    read = []
+    monkeypatch.setattr(resting._follower, "look", lambda: read.append(1))
+    clock.sleep(60.0)
+    assert observer.look().older == 1
+    assert not read
+    old.store.beat()  # the query runs again
+    clock.sleep(60.0)
+    observer.look()
+    assert read

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from headgate.cli.plumbing import json_option, print_json
 from headgate.cli.tables import console
@@ -58,10 +58,12 @@ def doctor(
     else:
         out = console()
         for one in found.findings:
-            style = _STYLES[one.level]
-            out.print(f"[{style}]{one.level:<8}[/]{one.check}: {escape(one.found)}", soft_wrap=True)
+            level = (f"{one.level:<8}", _STYLES[one.level])
+            out.print(Text.assemble(level, f"{one.check}: {one.found}"), soft_wrap=True)
             if one.next_step:
-                out.print(f"          [dim]->[/] {escape(one.next_step)}", soft_wrap=True)
+                out.print(
+                    Text.assemble("          ", ("->", "dim"), f" {one.next_step}"), soft_wrap=True
+                )
         said = ", ".join(f"{len(found.of(level))} {level}" for level in ("ok", "warning", "problem"))
         out.print(f"{said}, in {found.seconds:.0f} s on {found.master}", soft_wrap=True)
     if not found.ok:
@@ -73,7 +75,11 @@ def _settings(py_files: str | None, conf: tuple[str, ...]) -> dict[str, str]:
     for item in conf:
         name, equals, value = item.partition("=")
         if not equals or not name.startswith("spark."):
-            raise BadArgument(f"--conf {item!r}: give a setting of Spark's as NAME=VALUE, spark.x.y=z")
+            # Without its value, which may be a secret.
+            given_as = f"{name}=..." if equals else name
+            raise BadArgument(
+                f"--conf {given_as!r}: give a setting of Spark's as NAME=VALUE, spark.x.y=z"
+            )
         given[name] = value
     if py_files is not None:
         for path in py_files.split(","):

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 from rich.table import Table
+from rich.text import Text
 
 from headgate.cli.folders import gate_queries
 from headgate.cli.plumbing import json_option, print_json
@@ -70,7 +71,7 @@ def _table(gate: str, query: str, records: list[Record], total: int, narrow: boo
     figures = ("batch", "began", "arrived", "kept", "shed", "keep rate", "duration", "delay")
     made = table(title, *figures, "<then", *(() if narrow else ("<plan",)))
     for r in records:
-        cells = [
+        cells: list[str | Text] = [
             f"{r.batch:,}",
             time.strftime("%H:%M:%S", time.localtime(r.started_at)),
             f"{r.arrived:,}",
@@ -85,17 +86,17 @@ def _table(gate: str, query: str, records: list[Record], total: int, narrow: boo
     return made
 
 
-def _then(record: Record) -> str:
+def _then(record: Record) -> Text:
     """The controller's state, and what else a person should know of this batch."""
-    notes = []
+    notes: list[str | Text] = []
     if not record.balanced:
-        notes.append("[bold red](does not add up)[/]")
+        notes.append(Text("(does not add up)", "bold red"))
     if record.evidence.doubt:
-        notes.append("[yellow](doubtful)[/]")
+        notes.append(Text("(doubtful)", "yellow"))
     if record.evidence.repaired:
         notes.append("(repaired)")
     if record.origin.startswith(("fail", "lost")):
-        notes.append(f"[yellow]({record.origin})[/]")
+        notes.append(Text(f"({record.origin})", "yellow"))
     if record.kind == "guard" and record.found.groups:
         notes.append(
             "(" + ", ".join(f"{name} {rows:,}" for name, rows in record.found.groups.items()) + ")"
@@ -105,7 +106,7 @@ def _then(record: Record) -> str:
         notes.append(f"({record.found.measures['pairs']:,.0f} pairs, {share:.1%} ± {error:.1%} of all)")
     if record.mode == "monitor":
         notes.append(f"(would shed {record.would_shed:,})")
-    return " ".join([record.state, *notes])
+    return Text(" ").join([Text(record.state), *(Text.assemble(note) for note in notes)])
 
 
 def _rate(record: Record) -> str:
@@ -182,24 +183,25 @@ def verify(
 _EXIT_CODES = {"balanced": 0, "repaired": 0, "missing": 4, "doubtful": 3, "not balanced": 1}
 _EXIT_RANK = list(_EXIT_CODES)
 _WORDS = {
-    "balanced": "[green]balanced[/]",
-    "repaired": "[green]balanced[/] (repaired)",
-    "missing": "[bold yellow]MISSING BATCHES[/]",
-    "doubtful": "[bold yellow]DOUBTFUL[/]",
-    "not balanced": "[bold red]NOT BALANCED[/]",
+    "balanced": Text("balanced", "green"),
+    "repaired": Text.assemble(("balanced", "green"), " (repaired)"),
+    "missing": Text("MISSING BATCHES", "bold yellow"),
+    "doubtful": Text("DOUBTFUL", "bold yellow"),
+    "not balanced": Text("NOT BALANCED", "bold red"),
 }
 
 
-def _verdict(found: Audit) -> list[str]:
-    lines = [
-        f"{_WORDS[found.verdict]}  {found.kind} {found.gate}, query {found.query}: {found.batches:,} "
-        f"batches, {found.arrived:,} arrived = {found.kept:,} kept + {found.shed:,} shed"
-    ]
+def _verdict(found: Audit) -> list[str | Text]:
+    said = (
+        f"  {found.kind} {found.gate}, query {found.query}: {found.batches:,} batches, "
+        f"{found.arrived:,} arrived = {found.kept:,} kept + {found.shed:,} shed"
+    )
     if found.arrived != found.kept + found.shed:
         gone = found.arrived - found.kept - found.shed
-        lines[0] = lines[0].replace(" = ", " ≠ ") + f" ({gone:+,})"
+        said = said.replace(" = ", " ≠ ") + f" ({gone:+,})"
     if found.witnessed:
-        lines[0] += f"; {found.witnessed:,} confirmed by their source"
+        said += f"; {found.witnessed:,} confirmed by their source"
+    lines: list[str | Text] = [Text.assemble(_WORDS[found.verdict], said)]
     notes = {
         "do not add up": found.unbalanced,
         "were recorded twice with other counts, another plan or other kept rows": found.contradicted,

@@ -13,9 +13,13 @@ _PIPE_WIDTH = 160
 
 
 def console() -> Console:
-    """A console that writes to standard output."""
-    found = Console(highlight=False)
-    return found if found.is_terminal else Console(highlight=False, width=_PIPE_WIDTH)
+    """A console that writes to standard output.
+
+    It prints what it is given: reasons, states and names of groups are other people's words, and may
+    have square brackets in them. Colours are for `rich.text.Text`.
+    """
+    found = Console(highlight=False, markup=False)
+    return found if found.is_terminal else Console(highlight=False, markup=False, width=_PIPE_WIDTH)
 
 
 def table(title: str | None, *columns: str) -> Table:

@@ -89,6 +89,8 @@ def screen(view: View) -> RenderableType:
         f"  {view.verdict.sentence}  ",
         (clock_text(view.at, view.at), "dim"),
     )
+    if view.more:
+        return Group(heading, made, Text(f"{len(view.more)} more that run are not shown", style="dim"))
     return Group(heading, made)
 
 

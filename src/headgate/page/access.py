@@ -47,8 +47,8 @@ class Access:
         if not self.local:
             self._check_token(request, "look at this page", reader_will_do=True)
             return
-        host = request.url.hostname or ""
-        if not is_loopback(host):  # a name that somebody pointed at this machine
+        host = _host_asked_for(request)
+        if host and not is_loopback(host):  # a name that somebody pointed at this machine
             raise Refused(
                 403,
                 "not-here",
@@ -85,3 +85,9 @@ class Access:
             raise Refused(403, "reader", "a reader's token may look and not change anything")
         reason = "the token is wrong" if token else "a token is needed"
         raise Refused(401, "bad-token", f"{reason} to {to_do}: give what is in the page's --token-file")
+
+
+def _host_asked_for(request: Request) -> str:
+    """As the header has it: a framework's address of a request falls back to the server's own."""
+    given = request.headers.get("host", "").lower()
+    return given[1:].partition("]")[0] if given.startswith("[") else given.partition(":")[0]

@@ -77,7 +77,12 @@ def page_app(lookout: Lookout, control: Place, access: Access, refresh_s: float)
             Route("/v1/gates/{gate}", page.change, methods=["POST"]),
             Route("/v1/what-if/{key}", page.what_if, methods=["GET"]),
         ],
-        exception_handlers={Refused: _refused, HeadgateError: _illegal, OSError: _unwritable},
+        exception_handlers={
+            Refused: _refused,
+            HeadgateError: _illegal,
+            OSError: _unusable,
+            Exception: _unforeseen,
+        },
     )
 
 
@@ -218,6 +223,12 @@ async def _illegal(_: Request, error: Exception) -> Response:
     return _json(400, {"error": {"code": "illegal", "reason": " ".join(str(error).split())}})
 
 
-async def _unwritable(_: Request, error: Exception) -> Response:
-    reason = f"the control store cannot be written ({getattr(error, 'strerror', None) or error})"
+async def _unusable(_: Request, error: Exception) -> Response:
+    reason = f"the control store cannot be used ({getattr(error, 'strerror', None) or error})"
     return _json(503, {"error": {"code": "no-store", "reason": reason}})
+
+
+async def _unforeseen(_: Request, error: Exception) -> Response:
+    """The server's log has the rest: the script shows a reason, whatever it is."""
+    reason = f"this page could not be made ({type(error).__name__}): the log of headgate serve says why"
+    return _json(500, {"error": {"code": "fault", "reason": reason}})

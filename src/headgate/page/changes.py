@@ -29,7 +29,7 @@ def read_change(body: bytes) -> dict[str, Any]:
     """
     try:
         value = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise BadArgument("the change is no JSON object: send names and values") from None
     if not isinstance(value, dict):
         raise BadArgument(

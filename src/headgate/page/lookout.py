@@ -7,6 +7,7 @@ reason why it is no newer.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +19,15 @@ from headgate.view.verdict import Verdict
 from headgate.view.wording import ago_text, clock_text
 
 __all__ = ["Lookout"]
+
+
+log = logging.getLogger("headgate.page")
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, in a line."""
+    said = str(getattr(error, "strerror", None) or error).strip()
+    return said.splitlines()[0] if said else type(error).__name__
 
 
 class Lookout:
@@ -37,6 +47,8 @@ class Lookout:
         self._view: View | None = None
         self._fault = ""
         self._looked_at = float("-inf")
+        #: Whether something was changed while a look was under way: that one may not have seen it.
+        self._changed = False
         #: When the look that is under way began, and what tells that it is over.
         self._under_way: tuple[float, threading.Event] | None = None
 
@@ -44,7 +56,7 @@ class Lookout:
         """What is known now; looks if that is too old, and waits for the look, though not for ever."""
         with self._lock:
             if self._under_way is None and self._steady() - self._looked_at >= self._every_s:
-                self._under_way = self._steady(), threading.Event()
+                self._under_way, self._changed = (self._steady(), threading.Event()), False
                 threading.Thread(target=self._look, name="headgate-page", daemon=True).start()
             under_way = self._under_way
         if under_way is not None:
@@ -58,18 +70,20 @@ class Lookout:
     def refresh(self) -> None:
         """Let the next who asks look anew: somebody has changed something."""
         with self._lock:
-            self._looked_at = float("-inf")
+            self._looked_at, self._changed = float("-inf"), True
 
     def _look(self) -> None:
         found, fault = None, ""
         try:
             found = self._observer.look()
-        except (OSError, HeadgateError, ValueError, KeyError, TypeError) as error:
-            fault = (getattr(error, "strerror", None) or str(error)).splitlines()[0]
+        except Exception as error:  # whatever it is: what is shown would else pass for what is so now
+            fault = _reason(error)
+            if fault != self._fault and not isinstance(error, OSError | HeadgateError):
+                log.warning("the control store could not be looked at", exc_info=error)
         finally:
             with self._lock:
                 self._view, self._fault = found or self._view, fault
-                self._looked_at = self._steady()
+                self._looked_at = float("-inf") if self._changed else self._steady()
                 over, self._under_way = self._under_way, None
             if over is not None:
                 over[1].set()

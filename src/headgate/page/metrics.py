@@ -90,7 +90,7 @@ class _Collected(Collector):
         self._families = {}
         self._add("headgate_store_up", 0.0 if view.stale else 1.0)
         self._add("headgate_view_timestamp_seconds", view.at)
-        for job in view.jobs:
+        for job in (*view.jobs, *view.more):
             self._job(job)
         if view.sites is not None:
             self._sites(view.sites)

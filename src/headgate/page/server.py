@@ -1,14 +1,8 @@
-"""The page on a port: bound before anything is served, in this thread or in one of its own."""
+"""The page on a port, for this machine or for whoever has a token."""
 
 from __future__ import annotations
 
-import threading
-import time
-
-from uvicorn import Config, Server
-
-from headgate.coordinator.connections import guarded
-from headgate.coordinator.port import bound_socket
+from headgate.coordinator.guarded_server import ConnectionLimits, GuardedServer
 from headgate.errors import BadArgument
 from headgate.page.access import Access
 from headgate.page.app import page_app
@@ -23,9 +17,9 @@ PORT = 8471
 #: Seconds between two looks: at a folder, and at an object store, where each look is some requests.
 _FOLDER_S, _OBJECTS_S = 2.0, 10.0
 _LEAST_S = 0.2
-#: A connection says something within so many seconds, and is over within so many.
-_SILENT_S, _LONGEST_S = 5.0, 30.0
-_CONNECTIONS, _OF_A_PEER = 256, 64
+_LIMITS = ConnectionLimits(
+    silent_s=5.0, longest_s=30.0, connections=256, of_a_peer=64, headers=16 << 10, stop_s=2
+)
 
 
 def refresh_s_of(control: Place, given: float | None) -> float:
@@ -37,7 +31,7 @@ def refresh_s_of(control: Place, given: float | None) -> float:
     return given
 
 
-class PageServer:
+class PageServer(GuardedServer):
     """The page of one control store; ``port=0`` takes a free one, and `url` says which.
 
     Without a secret nothing can be changed, and the page is for this machine alone.
@@ -61,43 +55,5 @@ class PageServer:
             )
         every_s = refresh_s_of(control, refresh_s)
         lookout = Lookout(observer or Observer(control), every_s)
-        self._socket = bound_socket(host, port)
-        shown = f"[{host}]" if ":" in host else host
-        self.url = f"http://{shown}:{self._socket.getsockname()[1]}"
-        config = Config(
-            page_app(lookout, control, Access(secret, local), every_s),
-            http=guarded(silent_s=_SILENT_S, longest_s=_LONGEST_S, of_a_peer=_OF_A_PEER),
-            loop="asyncio",
-            ws="none",
-            lifespan="off",
-            proxy_headers=False,
-            server_header=False,
-            access_log=False,
-            log_config=None,
-            limit_concurrency=_CONNECTIONS,
-            h11_max_incomplete_event_size=16 << 10,
-            timeout_graceful_shutdown=2,
-        )
-        self._server = Server(config)
-        self._thread = threading.Thread(target=self.run, name="headgate-page-server", daemon=True)
-
-    def run(self) -> None:
-        """Serve until a signal or `stop`."""
-        try:
-            self._server.run(sockets=[self._socket])
-        finally:
-            self._socket.close()
-
-    def stop(self) -> None:
-        """Let `run` end once the requests in progress are answered."""
-        self._server.should_exit = True
-
-    def __enter__(self) -> PageServer:
-        self._thread.start()
-        while not self._server.started and self._thread.is_alive():
-            time.sleep(0.005)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-        self._thread.join(10)
+        app = page_app(lookout, control, Access(secret, local), every_s)
+        super().__init__(app, host, port, _LIMITS, "headgate-page-server")

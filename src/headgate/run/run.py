@@ -88,7 +88,7 @@ class BookedRun(Run[S, R]):
         retention_s = self.begin()  # before anybody may expire records by another one
         self._store = PlanStore(spec.control, spec.name, query, clock)
         self._ledger = Ledger(spec.control, spec.name, query)
-        self._books = Bookkeeper(self._ledger, str(self))
+        self._books = Bookkeeper(self._ledger, str(self), self._stand)
         self._standing: Standing | None = None
         #: As it was last told.
         self._told_state = ""
@@ -106,7 +106,6 @@ class BookedRun(Run[S, R]):
         self._tell_state(record)
         try:
             self._books.add(record)
-            self._stand(record)
             self.remember(report)
             self.upkeep.after(record.batch, self.upkeep.retention_s)
         except OSError as error:
@@ -114,7 +113,7 @@ class BookedRun(Run[S, R]):
         return record
 
     def _stand(self, record: Record) -> None:
-        """Keep up what people are shown, from the first batch on."""
+        """A record is in the ledger: keep up what people are shown, from the first batch on."""
         if self._standing is None:
             self._standing = Standing(Ledger(self.spec.control, self.spec.name, self.query))
         self._standing.take(record)

@@ -20,13 +20,14 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
+from weakref import WeakValueDictionary
 
 from headgate.store.folder import unclaim, write_json
 from headgate.store.places.contract import Held
 from headgate.store.places.place import Place
 from headgate.store.places.stores import store_of
 
-__all__ = ["Beat", "DriverBeats", "DriverFile", "beats_place", "heard_in", "heard_of"]
+__all__ = ["Beat", "DriverBeats", "DriverFile", "beats_place", "heard_in", "heard_of", "may_be_owner"]
 
 _VERSION = 1
 #: What killed drivers left goes after so long.
@@ -53,6 +54,11 @@ class DriverBeats:
     def of(self, gate: str, query: str) -> Beat | None:
         """What it says of a gate in a query; None where it says nothing."""
         return self.silent.get((query, gate)) or self.queries.get(query)
+
+
+def may_be_owner(name: str) -> bool:
+    """Whether a driver may be called so: its file is named after it, and is beside the others'."""
+    return bool(name) and "/" not in name
 
 
 def beats_place(control: Place, owner: str) -> Place:
@@ -89,7 +95,8 @@ def heard_of(control: Place, owner: str) -> DriverBeats | None:
 class DriverFile:
     """This process's own file in one control store; several sessions may have gates there."""
 
-    _of_process: ClassVar[dict[Place, DriverFile]] = {}
+    #: As long as somebody speaks there: a notebook may see many control stores.
+    _of_process: ClassVar[WeakValueDictionary[Place, DriverFile]] = WeakValueDictionary()
     _making: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, control: Place, owner: str) -> None:

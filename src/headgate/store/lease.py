@@ -23,12 +23,12 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from headgate.errors import OwnedElsewhere
-from headgate.store.beats import DriverBeats, heard_of
+from headgate.store.beats import DriverBeats, heard_of, may_be_owner
 from headgate.store.file_age import age_by_the_store
 from headgate.store.folder import write_json
 from headgate.store.places.contract import Held
@@ -76,6 +76,8 @@ class Holder:
             os.kill(self.pid, 0)
         except ProcessLookupError:
             return True
+        except OverflowError:
+            return False  # no number of a process: nothing can be told
         except OSError:
             pass  # another user's: it is there
         started = _pid_started(self.pid)
@@ -84,13 +86,12 @@ class Holder:
     @classmethod
     def from_json(cls, value: Any) -> Holder | None:
         """What was written; None if that is no holder."""
-        names = {f.name for f in fields(cls)}
-        if not isinstance(value, dict) or not isinstance(value.get("owner"), str):
+        if not isinstance(value, dict) or "owner" not in value:
             return None
-        try:
-            return cls(**{k: v for k, v in value.items() if k in names})
-        except TypeError:
-            return None
+        kinds = {f.name: str if f.default is MISSING else type(f.default) for f in fields(cls)}
+        known = {name: given for name, given in value.items() if name in kinds}
+        right = all(type(given) is kinds[name] for name, given in known.items())
+        return cls(**known) if right and may_be_owner(known["owner"]) else None
 
 
 @functools.cache

@@ -15,21 +15,17 @@ from pathlib import Path
 from typing import Self
 
 from headgate.testing.artifacts import java, resolve
-from headgate.testing.tied_server import ServerFailed, TiedServer, free_ports
+from headgate.testing.tied_s3 import TiedS3
+from headgate.testing.tied_server import ServerFailed, free_ports
 
 __all__ = ["S3Server", "ServerFailed"]
 
 
-class S3Server(TiedServer):
+class S3Server(TiedS3):
     """One server with a folder of its own; its buckets are the folder's folders."""
 
-    called = "the S3 server"
     #: Its jar, as Maven names it.
     artifact = "org.gaul:s3proxy:3.0.0:jar-with-dependencies"
-
-    def __init__(self, command: list[str], port: int, log: Path) -> None:
-        super().__init__(command, log)
-        self.endpoint = f"http://127.0.0.1:{port}"
 
     @classmethod
     def start(cls, folder: str | Path, *, timeout: float = 90.0) -> Self:
@@ -63,22 +59,3 @@ class S3Server(TiedServer):
             return True
         except OSError:
             return False
-
-    def bucket(self, name: str) -> str:
-        """The address of a bucket, which is made if it is not there."""
-        request = urllib.request.Request(f"{self.endpoint}/{name}", method="PUT")
-        try:
-            urllib.request.urlopen(request, timeout=10.0).close()
-        except urllib.error.HTTPError as error:
-            if error.code != 409:  # it is there
-                raise ServerFailed(f"bucket {name!r} was not made: {error}") from error
-        return f"s3://{name}"
-
-    def environment(self) -> dict[str, str]:
-        """What a process needs in its environment to find the server."""
-        return {
-            "AWS_ENDPOINT_URL": self.endpoint,
-            "AWS_ACCESS_KEY_ID": "test",
-            "AWS_SECRET_ACCESS_KEY": "test",
-            "AWS_REGION": "us-east-1",
-        }

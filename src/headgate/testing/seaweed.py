@@ -13,13 +13,12 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Self
 
 from headgate.testing.artifacts import ArtifactsUnavailable
-from headgate.testing.tied_server import ServerFailed, TiedServer, free_ports
+from headgate.testing.tied_s3 import TiedS3
+from headgate.testing.tied_server import ServerFailed, free_ports
 
 __all__ = ["Seaweed"]
 
@@ -32,17 +31,8 @@ _USERS = [
 ]
 
 
-class Seaweed(TiedServer):
+class Seaweed(TiedS3):
     """One server with a folder of its own."""
-
-    called = "the S3 server"
-
-    def __init__(self, command: list[str], port: int, log: Path) -> None:
-        # It would take this process's keys for the only ones that it lets in.
-        super().__init__(
-            command, log, environment={"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}
-        )
-        self.endpoint = f"http://127.0.0.1:{port}"
 
     @classmethod
     def start(cls, folder: str | Path, *, timeout: float = 90.0) -> Self:
@@ -66,7 +56,9 @@ class Seaweed(TiedServer):
             ]
         # It serves catalogs of tables too, on ports of their own that a second server would not get.
         command += ["-s3.port.iceberg", str(ports[8]), "-s3.port.lance", str(ports[9])]
-        server = cls(command, ports[3], folder / "log")
+        # It would take this process's keys for the only ones that it lets in.
+        no_keys = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}
+        server = cls(command, ports[3], folder / "log", no_keys)
         server.await_ready(server._writes, timeout)
         return server
 
@@ -78,28 +70,9 @@ class Seaweed(TiedServer):
             return False
         return True
 
-    def bucket(self, name: str) -> str:
-        """The address of a bucket, which is made if it is not there."""
-        request = urllib.request.Request(f"{self.endpoint}/{name}", method="PUT")
-        try:
-            urllib.request.urlopen(request, timeout=10.0).close()
-        except urllib.error.HTTPError as error:
-            if error.code != 409:  # it is there
-                raise ServerFailed(f"bucket {name!r} was not made: {error}") from error
-        return f"s3://{name}"
-
     def stop(self, timeout: float = 20.0) -> None:
         """By force: in order it takes ten seconds, and nobody wants what it holds."""
         self.kill()
-
-    def environment(self) -> dict[str, str]:
-        """What a process needs in its environment to find the server."""
-        return {
-            "AWS_ENDPOINT_URL": self.endpoint,
-            "AWS_ACCESS_KEY_ID": "test",
-            "AWS_SECRET_ACCESS_KEY": "test",
-            "AWS_REGION": "us-east-1",
-        }
 
 
 def _program() -> str:

@@ -95,6 +95,8 @@ class JobFacts:
     #: When the batch after the last recorded one began, if it has.
     running_since: float | None = None
     guard: GuardInsides | None = None
+    #: Why its files cannot be read; what else is here was so before.
+    fault: str = ""
 
     @property
     def kind(self) -> str:

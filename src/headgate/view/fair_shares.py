@@ -64,22 +64,23 @@ class Sites:
 def sites_in(control: Place, now: float) -> Sites | None:
     """What the sites left there; None where there are none. Raises OSError where it cannot be read."""
     names = folders_in(control / "sites")
-    found: list[Mapping[str, Any]] = []
+    found: list[tuple[SiteView, list[QueryShare]]] = []
     for name in names:
-        with contextlib.suppress(ValueError):  # cut off by a crash: the next second writes it again
+        # Cut off by a crash, or of another version: the next second writes it again.
+        with contextlib.suppress(ValueError, TypeError, AttributeError, LookupError):
             value = read_json(control / "sites" / name / "status.json")
             if isinstance(value, dict):
-                found.append(value)
+                found.append((_site(value, now), _shares(value)))
     if not found:
         return None
-    shares = tuple(share for value in found for share in _shares(value))
+    shares = tuple(share for _, of_site in found for share in of_site)
     best: dict[str, QueryShare] = {}
     for share in shares:  # a query may be at several sites, and has one SIC
         if share.sic is not None and (share.query not in best or share.told_by == "coordinator"):
             best[share.query] = share
     values = [(s.sic, s.weight) for s in best.values() if s.sic is not None and s.weight > 0]
     index = jain([sic for sic, _ in values], [weight for _, weight in values]) if values else None
-    return Sites(tuple(_site(value, now) for value in found), shares, index)
+    return Sites(tuple(site for site, _ in found), shares, index)
 
 
 def _shares(value: Mapping[str, Any]) -> list[QueryShare]:
@@ -87,7 +88,7 @@ def _shares(value: Mapping[str, Any]) -> list[QueryShare]:
         QueryShare(
             site=str(value.get("site", "")),
             query=str(query),
-            sic=view.get("sic"),
+            sic=None if view.get("sic") is None else float(view["sic"]),
             told_by=str(view.get("told_by", "")),
             accepted=float(view.get("accepted", 0.0)),
             weight=float(view.get("weight", 1.0)),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from headgate.errors import BadArgument
 from headgate.settings import RETENTION_S, GateSettings
-from headgate.store.beats import heard_of
+from headgate.store.beats import beats_place, heard_in
 from headgate.store.guards import guard_in
 from headgate.store.ledger.board import boards_in
 from headgate.store.ledger.records import Ledger, gates_in, queries_of
-from headgate.store.ledger.standing import Standing
+from headgate.store.ledger.standing import Standing, unreadable
 from headgate.store.places.place import Place
+from headgate.store.places.stores import store_of
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
 from headgate.view.wording import target_text
@@ -39,8 +39,10 @@ def gates_status(folder: Place, now: float) -> list[dict[str, Any]]:
 def _on_boards(folder: Place, now: float) -> dict[str, list[dict[str, Any]]]:
     """The queries of each gate that a driver has said something of, with what it was asked for."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for board in boards_in(folder):
-        heard = heard_of(folder, board["owner"])
+    boards = boards_in(folder)
+    words = store_of(folder).get_all([beats_place(folder, board["owner"]) for board in boards])
+    for board, word in zip(boards, words, strict=True):
+        heard = heard_in(word)
         for row in board["rows"]:
             key = row["gate"], row["query"]
             beat = None if heard is None else heard.of(*key)
@@ -63,10 +65,10 @@ def _gate(
             (row["settings"] for row in rows or () if not row["ended"] and "settings" in row), None
         )
         asked = _asked(folder, name) if told is None else _steered(GateSettings.from_json(told))
-    except BadArgument:
+    except OSError:
         raise
-    except ValueError as error:  # cut off by a crash; the rest can be told
-        asked = {"kind": "gate", "mode": "?", "target": f"settings cannot be read ({error})"}
+    except Exception as error:  # cut off by a crash, or changed by hand; the rest can be told
+        asked = {"kind": "gate", "mode": "?", "target": f"settings cannot be read ({_reason(error)})"}
         asked |= {"target_s": None, "settings": {}, "retention": None}
     if rows is None:
         queries = [_query(folder, name, query, now) for query in queries_of(folder, name)]
@@ -113,8 +115,22 @@ def _query(folder: Place, gate: str, query: str, now: float) -> dict[str, Any]:
     holder, age = store.lease.holder(), store.lease.age_s(lambda: now)
     return {
         "query": query,
-        **Standing(Ledger(folder, gate, query)).to_json(store.current()),
+        **_standing(folder, gate, query, store),
         "steered_by": "" if holder is None else holder.described,
         "ended": holder is not None and holder.released,
         "heartbeat_age_s": None if age is None else round(age, 3),
     }
+
+
+def _standing(folder: Place, gate: str, query: str, store: PlanStore) -> dict[str, Any]:
+    try:
+        return Standing(Ledger(folder, gate, query)).to_json(store.current())
+    except OSError:
+        raise
+    except Exception as error:  # what somebody else has written there
+        return unreadable(f"its ledger or its plan cannot be read ({_reason(error)})")
+
+
+def _reason(error: Exception) -> str:
+    said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    return (said.splitlines() or [type(error).__name__])[0]

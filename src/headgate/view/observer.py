@@ -7,32 +7,31 @@ and of each ledger what was appended since the last look. Queries that have ende
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
-from headgate.errors import ControlFolderError, HeadgateError
+from headgate.errors import ControlFolderError
 from headgate.store.folder import is_used
 from headgate.store.guards import guard_in
-from headgate.store.lease import GONE_S
-from headgate.store.ledger.follow import LedgerFollower
-from headgate.store.ledger.records import Ledger, gates_in, queries_of
+from headgate.store.ledger.records import gates_in, queries_of
 from headgate.store.places.place import Place
-from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
-from headgate.view.facts import Asked, GuardInsides, JobFacts
+from headgate.view.facts import Asked, JobFacts
 from headgate.view.fair_shares import Sites, sites_in
-from headgate.view.guard_memory import GuardMemoryReader
 from headgate.view.job import Job, describe
-from headgate.view.verdict import Verdict, judge_all
+from headgate.view.verdict import LEVELS, Verdict, judge_all
+from headgate.view.watched import Watched
 
 __all__ = ["Observer", "View"]
 
-#: Batches whose records are kept for the charts.
-SHOWN_BATCHES = 240
-#: A query that is over, or whose driver is gone, is looked at so seldom.
-_SELDOM_S = 20.0
-#: Queries that are shown at most: those that were alive last.
+#: Queries that are shown at most: those that run, the worst first, and then those that were alive last.
 _MOST_JOBS = 24
+#: One whose driver has been silent for longer gives way to all that were heard of since.
+_LOST_S = 3600.0
+#: Gates that are looked at together in an object store, where each look is some requests.
+_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,11 @@ class View:
     control: str
     at: float
     verdict: Verdict
+    #: Those that are shown.
     jobs: tuple[Job, ...]
     sites: Sites | None = None
+    #: Those that run and are not shown; the verdict and the metrics are of them, too.
+    more: tuple[Job, ...] = ()
     #: Queries that ended and are not shown.
     older: int = 0
     #: Why nothing newer is known; empty where the look succeeded.
@@ -51,52 +53,7 @@ class View:
 
     def job(self, key: str) -> Job | None:
         """The job of this key."""
-        return next((job for job in self.jobs if job.key == key), None)
-
-
-class _Watched:
-    """What is remembered of one gate in one query between looks."""
-
-    def __init__(self, control: Place, gate: str, query: str, clock: Callable[[], float]) -> None:
-        self.gate, self.query = gate, query
-        self._store = PlanStore(control, gate, query, clock)
-        self._follower = LedgerFollower(Ledger(control, gate, query), SHOWN_BATCHES)
-        self._guard = GuardMemoryReader(control, gate, query)
-        self._facts: JobFacts | None = None
-        self._looked_at = float("-inf")
-        self.alive_at = 0.0
-
-    def look(self, asked: Asked, now: float) -> JobFacts:
-        """The facts of now; of one that is over, those of a while ago."""
-        if self._facts is not None and self._over(self._facts) and now - self._looked_at < _SELDOM_S:
-            return self._facts
-        holder = self._store.lease.holder()
-        written_at = self._store.lease.written_at
-        self._follower.look()
-        records = self._follower.records
-        ended = holder is not None and holder.released
-        running = None if ended or not records else self._store.begun_at(records[-1].batch + 1)
-        guard: GuardInsides | None = self._guard.look() if asked.kind == "guard" else None
-        self._facts = JobFacts(
-            gate=self.gate,
-            query=self.query,
-            asked=asked,
-            holder=holder,
-            heartbeat_age_s=None if written_at is None else max(0.0, now - written_at),
-            published=self._store.published(),
-            records=records,
-            totals=self._follower.totals,
-            running_since=running,
-            guard=guard,
-        )
-        self._looked_at = now
-        last = records[-1].started_at if records else 0.0
-        self.alive_at = max(written_at or 0.0, last)
-        return self._facts
-
-    @staticmethod
-    def _over(facts: JobFacts) -> bool:
-        return facts.ended or (facts.heartbeat_age_s or 0.0) >= GONE_S
+        return next((job for job in (*self.jobs, *self.more) if job.key == key), None)
 
 
 class Observer:
@@ -104,7 +61,8 @@ class Observer:
 
     def __init__(self, control: Place, clock: Callable[[], float] = time.time) -> None:
         self.control, self._clock = control, clock
-        self._watched: dict[tuple[str, str], _Watched] = {}
+        self._steady = time.monotonic if clock is time.time else clock
+        self._watched: dict[tuple[str, str], Watched] = {}
 
     def look(self) -> View:
         """The view of now; raises OSError or `ControlFolderError` where the store cannot be read."""
@@ -114,27 +72,47 @@ class Observer:
             raise ControlFolderError("it is not there any more")
         self._watched = {key: self._watched.get(key) or self._new(*key) for key in names}
         asked = {gate: self._asked(gate) for gate in {gate for gate, _ in names}}
-        found = [(w.look(asked[w.gate], now), w.alive_at) for w in self._watched.values()]
-        over = [facts.ended for facts, _ in found]
-        order = sorted(range(len(found)), key=lambda i: (over[i], -found[i][1]))
-        shown = sorted(order[:_MOST_JOBS], key=lambda i: (over[i], found[i][0].gate, -found[i][1]))
-        jobs = tuple(describe(found[i][0], now) for i in shown)
-        # The first line names the one that keeps least; the cards stay where they are.
-        ranked = sorted(jobs, key=lambda job: 1.0 if job.kept_share is None else job.kept_share)
+        found = list(zip(self._watched.values(), self._facts(asked, now), strict=True))
+        running = [(w, _described(facts, now)) for w, facts in found if not facts.ended]
+        running.sort(key=_worst_first)
+        ended = sorted((pair for pair in found if pair[1].ended), key=lambda pair: -pair[0].alive_at)
+        places = max(0, _MOST_JOBS - len(running))
+        shown = running[:_MOST_JOBS] + [(w, _described(f, now)) for w, f in ended[:places]]
+        for watched, _ in shown:
+            watched.wake()
+        for watched, _ in ended[places:]:
+            watched.rest()
+        # The cards stay where they are, whoever is the worst just now.
+        shown.sort(key=lambda pair: (pair[1].facts.ended, pair[1].name, -pair[0].alive_at))
+        jobs, more = ([job for _, job in some] for some in (shown, running[_MOST_JOBS:]))
+        # The first line names the one that keeps least.
+        ranked = sorted(jobs + more, key=lambda job: 1.0 if job.kept_share is None else job.kept_share)
         return View(
             control=str(self.control),
             at=now,
             verdict=judge_all([(job.name, job.verdict) for job in ranked]),
-            jobs=jobs,
+            jobs=tuple(jobs),
             sites=sites_in(self.control, now),
-            older=len(found) - len(shown),
+            more=tuple(more),
+            older=len(ended[places:]),
         )
+
+    def _facts(self, asked: Mapping[str, Asked], now: float) -> list[JobFacts]:
+        """What is so of each; many at once where each look is some requests."""
+
+        def look(watched: Watched) -> JobFacts:
+            return watched.look(asked[watched.gate], now)
+
+        if isinstance(self.control, Path):
+            return [look(watched) for watched in self._watched.values()]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return list(pool.map(look, self._watched.values()))
 
     def _queries(self, gate: str) -> list[str]:
         return queries_of(self.control, gate)
 
-    def _new(self, gate: str, query: str) -> _Watched:
-        return _Watched(self.control, gate, query, self._clock)
+    def _new(self, gate: str, query: str) -> Watched:
+        return Watched(self.control, gate, query, self._clock, self._steady)
 
     def _asked(self, gate: str) -> Asked:
         try:
@@ -143,5 +121,26 @@ class Observer:
                 return Asked.of_guard(guard)
             file = SettingsFile(self.control, gate)
             return Asked.of_gate(file.effective(), file.overrides())
-        except (HeadgateError, ValueError) as error:  # cut off by a crash, or of another version
+        except PermissionError as error:
+            return Asked(fault=error.strerror or str(error))
+        except OSError:
+            raise
+        except Exception as error:  # cut off by a crash, of another version, or changed by somebody else
             return Asked(fault=str(error))
+
+
+def _described(facts: JobFacts, now: float) -> Job:
+    """In words; of one whose files make no sense, that they do not."""
+    try:
+        return describe(facts, now)
+    except Exception as error:  # values that nobody here has written
+        fault = f"{type(error).__name__}: {error}".splitlines()[0]
+        bare = JobFacts(facts.gate, facts.query, facts.asked, facts.holder, fault=fault)
+        return describe(bare, now)
+
+
+def _worst_first(pair: tuple[Watched, Job]) -> tuple[bool, int, float]:
+    """Those that were heard of lately, by their verdict; then those that nobody steers any more."""
+    watched, job = pair
+    lost = (job.facts.heartbeat_age_s or 0.0) > _LOST_S
+    return lost, LEVELS.index(job.verdict.level), -watched.alive_at

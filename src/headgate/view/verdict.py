@@ -12,11 +12,11 @@ from headgate.view.facts import Asked, JobFacts, measured_s
 from headgate.view.state_words import StateWords
 from headgate.view.wording import ago_text, seconds_text, share_text
 
-__all__ = ["JUDGED", "Level", "Verdict", "inside_share", "judge", "judge_all"]
+__all__ = ["JUDGED", "LEVELS", "Level", "Verdict", "inside_share", "judge", "judge_all"]
 
 Level = Literal["healthy", "shedding", "attention", "trouble", "waiting", "stopped", "unknown"]
 #: The worst first.
-_ORDER: tuple[Level, ...] = (
+LEVELS: tuple[Level, ...] = (
     "trouble",
     "unknown",
     "attention",
@@ -49,6 +49,8 @@ def inside_share(records: Sequence[Record], asked: Asked) -> float | None:
 
 def judge(facts: JobFacts, state: StateWords, now: float) -> Verdict:
     """The worst that is to be said of one gate, guard or join in one query."""
+    if facts.fault:
+        return Verdict("trouble", f"What the store has of it cannot be read: {facts.fault}.")
     return (
         _of_its_driver(facts)
         or _of_its_books(facts)
@@ -146,7 +148,7 @@ def judge_all(verdicts: Sequence[tuple[str, Verdict]]) -> Verdict:
         if stopped == len(verdicts):
             return Verdict("stopped", "No query is running.")
         return Verdict("waiting", "No batch has ended yet.")
-    worst = min((v.level for _, v in running), key=_ORDER.index)
+    worst = min((v.level for _, v in running), key=LEVELS.index)
     at_worst = [(name, v) for name, v in running if v.level == worst]
     if worst == "healthy":
         are = "is" if len(running) == 1 else "are"

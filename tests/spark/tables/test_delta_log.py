@@ -103,3 +103,28 @@ def test_of_two_tables_nobody_knows_whose_offsets_are_whose(log: Path, tmp_path:
 def test_an_offset_of_another_source_is_none_of_deltas() -> None:
     for value in (None, 7, "x", {"logOffset": 3}, {"t": {"0": 1}}, {"snapshot_id": 1, "position": 2}):
         assert DeltaOffset.read(value) is None
+
+
+@pytest.mark.parametrize("character", ["\u2028", "\u2029", "\x85"])
+def test_a_value_that_breaks_lines_elsewhere_breaks_no_commit(character: str) -> None:
+    """Statistics have values of the data, and JSON lets these stand as they are."""
+    stats = json.dumps({"numRecords": 4, "minValues": {"x": f"a{character}b"}}, ensure_ascii=False)
+    action = {"add": {"path": "a", "size": 3, "dataChange": True, "stats": stats}}
+    text = json.dumps({"commitInfo": {}}) + "\n" + json.dumps(action, ensure_ascii=False) + "\n"
+    (file,) = Commit.read(3, text).added
+    assert (file.path, file.rows) == ("a", 4)
+
+
+def test_a_commit_that_changed_rows_does_not_tell_how_many_the_stream_takes(log: Path) -> None:
+    """With skipChangeCommits it takes none of them: a plan for all would shed what fits."""
+    changed = [{"remove": {"path": "a0", "dataChange": True}}, _add("a0-rewritten", 10_000_000)]
+    text = "\n".join(json.dumps(action) for action in changed)
+    (log / commit_name(5)).write_text(text)
+    assert size_between(log, _offset(4), _offset(6)) is None
+    assert size_between(log, _offset(4), _offset(5)) == BatchSize(7.0, "records"), "in front of it"
+
+
+def test_rows_that_a_deletion_vector_hides_are_not_counted() -> None:
+    hidden = _add("a", 10, deletionVector={"storageType": "u", "cardinality": 3})
+    (file,) = Commit.read(3, json.dumps(hidden)).added
+    assert file.rows == 7

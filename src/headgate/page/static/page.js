@@ -22,7 +22,11 @@ function headers(more) {
 // Taking over what changed.
 
 function takeOver(old, fresh) {
-  if (old.isEqualNode(fresh) || old.hasAttribute?.("data-keep")) return;
+  if (old.isEqualNode(fresh)) return;
+  if (old.hasAttribute?.("data-keep")) {
+    takeOverChoices(old, fresh);
+    return;
+  }
   if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName || old.id !== fresh.id) {
     old.replaceWith(fresh);
     return;
@@ -38,6 +42,18 @@ function takeOver(old, fresh) {
     if (old.getAttribute(name) !== value && name !== "open") old.setAttribute(name, value);
   }
   takeOverChildren(old, [...fresh.childNodes]);
+}
+
+// A form stays as it is, but for what can be chosen in it: hours go by while a page is open.
+function takeOverChoices(old, fresh) {
+  for (const select of fresh.querySelectorAll("select")) {
+    const known = old.querySelector(`select[name="${select.name}"]`);
+    if (!known || known === document.activeElement || known.innerHTML === select.innerHTML) continue;
+    const chosen = known.value;
+    known.replaceChildren(...select.childNodes);
+    known.value = chosen;
+    if (known.selectedIndex < 0) known.selectedIndex = 0;
+  }
 }
 
 function takeOverChildren(old, fresh) {
@@ -101,11 +117,11 @@ function draw() {
 
 async function refresh() {
   const response = await fetch("/panels", { headers: headers(), cache: "no-store" });
-  if (response.status === 401 || response.status === 429) {
-    askForToken((await response.json()).error.reason);
-    return;
+  if (!response.ok) {
+    const { reason } = (await response.json()).error;
+    if (response.status === 401 || response.status === 429) askForToken(reason);
+    throw new Error(reason); // what is shown is old, whatever the cause
   }
-  if (!response.ok) throw new Error((await response.json()).error.reason);
   const { html, charts: given } = await response.json();
   const fresh = new DOMParser().parseFromString(`<main>${html}</main>`, "text/html").querySelector("main");
   for (const caption of fresh.querySelectorAll("figcaption")) {
@@ -184,7 +200,7 @@ panels.addEventListener("submit", async (event) => {
     }
     said.textContent = "Changed; it holds from the next batch on.";
     form.reset();
-    await refresh();
+    refresh().catch(() => {}); // the page's own loop says what is wrong with that
   } catch (error) {
     said.textContent = `Not sent: ${error.message}`;
   }

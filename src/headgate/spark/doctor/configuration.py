@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 from headgate.spark.doctor.findings import Finding
 
-__all__ = ["look_at_settings"]
+__all__ = ["look_at_settings", "shown_location"]
 
 #: What a session's setting is; None where it has none.
 Conf = Callable[[str], str | None]
@@ -84,7 +85,7 @@ def _state_store(conf: Conf) -> Finding:
 
 
 def _checkpoints(conf: Conf, local: bool) -> Finding:
-    location = conf(_CHECKPOINTS)
+    location = shown_location(conf(_CHECKPOINTS) or "")
     if not location:
         return Finding("checkpoints", "ok", "Each query names its own checkpoint location.")
     if not local and urlsplit(location).scheme in ("", "file"):
@@ -96,6 +97,17 @@ def _checkpoints(conf: Conf, local: bool) -> Finding:
             f"Set {_CHECKPOINTS} to an address that all of them reach, such as s3a://bucket/checkpoints.",
         )
     return Finding("checkpoints", "ok", f"Checkpoints are below {location!r}.")
+
+
+def shown_location(location: str) -> str:
+    """An address as it may be printed: without a password, and without what is behind a '?' or '#'.
+
+    >>> shown_location("s3a://key:secret@bucket/x?sig=y"), shown_location("abfss://box@host/x")
+    ('s3a://...@bucket/x', 'abfss://box@host/x')
+    """
+    if "://" not in location:
+        return location
+    return re.sub(r"//[^/@]*:[^/@]*@", "//...@", re.split(r"[?#]", location, maxsplit=1)[0])
 
 
 def _retries(conf: Conf, local: bool) -> Finding:

@@ -126,7 +126,7 @@ class FolderWorker:
         for query in {query for (_, query), _ in runs} - self._refreshing:
             self._refreshing.add(query)
             self._post(query, "looking around", partial(self._refresh, query))
-        if runs and self._board.due and _ALL not in self._refreshing:
+        if (runs or self._board.behind) and self._board.due and _ALL not in self._refreshing:
             self._refreshing.add(_ALL)
             self._post(_ALL, "saying how the gates stand", self._tell_standing)
 
@@ -254,6 +254,12 @@ class FolderWorker:
         self._failed.pop(key, None)
         if run is not None:
             self.faults.do(f"closing {key[0]!r}", run.finish)
+            self.faults.do("saying how it stood", partial(self._say_how_it_stood, key, run))
+
+    def _say_how_it_stood(self, key: Key, run: Run[Any, Any]) -> None:
+        """Where that cannot be read now, what was said of it before stands, and that it is over."""
+        standing: dict[str, Any] | None = None
+        try:
             standing = run.standing()
-            if standing:
-                self.faults.do("saying how it stood", lambda: self._board.close(key, standing))
+        finally:
+            self._board.close(key, standing)

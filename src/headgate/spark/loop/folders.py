@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
+from headgate.run.faults import TOO_MANY_FAULTS
 from headgate.run.report import Report
 from headgate.run.spec import Spec
 from headgate.spark.loop.folder_worker import FolderWorker, Key
@@ -34,6 +35,10 @@ class Folders:
         self._home: dict[Key, Place] = {}
         #: Gates whose spec was forgotten, and of which that was said.
         self._unknown: set[Key] = set()
+        #: Batches in a row of which not all reports could be read, by query; and gates not vouched for
+        #: because of that.
+        self._unread: dict[str, int] = {}
+        self._muted: set[Key] = set()
 
     def worker(self, control: Place) -> FolderWorker:
         """The worker of a control folder, made when the first spec of it is added."""
@@ -114,6 +119,27 @@ class Folders:
         for worker in self.all():
             worker.pass_over(query, batch, reported)
 
+    def heard(self, query: str, told: Collection[str] | None) -> None:
+        """Whose reports of a batch could be read; None: all of them.
+
+        A gate that is at work, and of which nothing can be read again and again, keeps its last plan:
+        nobody vouches for that one, so that it fails open or closed, as it was told.
+        """
+        muted = {key for key in self._muted if key[1] == query}
+        if told is None:
+            self._unread.pop(query, None)
+            for key in muted:
+                self.heartbeats.silence(*key, silent=False)
+            self._muted -= muted
+            return
+        self._unread[query] = self._unread.get(query, 0) + 1
+        if self._unread[query] < TOO_MANY_FAULTS:
+            return
+        at_work = {key for worker in self.all() for key in worker.running() if key[1] == query}
+        for key in {key for key in at_work if key[0] not in told} - muted:
+            self.heartbeats.silence(*key)
+            self._muted.add(key)
+
     def exchange(self, spec: Spec, query: str) -> FolderWorker:
         """The query is behind this one of its name, from now on."""
         self._settle((spec.name, query), spec.control)
@@ -150,11 +176,14 @@ class Folders:
         for key in [key for key in self._home if key[1] == query]:
             del self._home[key]
         self._unknown = {key for key in self._unknown if key[1] != query}
+        self._muted = {key for key in self._muted if key[1] != query}
+        self._unread.pop(query, None)
         for worker in self.all():
             worker.end(query, run, failed)
 
     def stop(self) -> None:
         """The process is about to end, or nobody needs the loop any longer."""
+        self.heartbeats.hush()
         for worker in self.all():
             worker.faults.quiet = True
             worker.end(None)

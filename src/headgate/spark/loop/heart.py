@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from headgate.spark.loop.fault_log import FaultLog
 from headgate.store.beats import Beat, DriverFile
 from headgate.store.lease import BEAT_S, Holder, Lease, own_holder, this_process
 from headgate.store.places.place import Place
@@ -36,14 +37,17 @@ Key = tuple[str, str]
 #: In an object store each lease is looked at every so many turns: a look is a request. A batch whose
 #: gate another process has is refused by its own worker, whatever is seen here.
 _LOOK_TURNS = 10
-#: Leases that are given back between two beats, at most.
+#: Leases that are looked at, or given back, between two beats, at most.
 _AT_ONCE = 64
 _PARTS = itertools.count(1)
+#: What is counted is never counted again in this process: of a query that begins anew, a worker that saw
+#: the same count an hour ago would believe that nobody has spoken since.
+_COUNTS = itertools.count(1)
 
 
 @dataclass
 class _Query:
-    """A query that the loop steers: how often that was said, and when last, by this process's clock."""
+    """A query that the loop steers: the count at which that was last said, and when, by our clock."""
 
     count: int = 0
     raised_at: float = 0.0
@@ -92,12 +96,14 @@ class Heart:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()  # never held while a file is read or written
         self._woken = threading.Event()
+        #: Whatever fails must not end the thread: no gate of the folder would be vouched for any more.
+        self.faults = FaultLog(f"the heartbeat in {control}")
 
     def steer(self, query: str) -> None:
         """Speak for this query from now on; whatever gates it has here are its workers' to find out."""
         with self._lock:
             if query not in self._queries:
-                self._queries[query] = _Query(0, self._clock())
+                self._queries[query] = _Query(next(_COUNTS), self._clock())
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name="headgate-heartbeats", daemon=True
@@ -181,22 +187,16 @@ class Heart:
                     return
             if self._clock() - beaten >= BEAT_S and self._going_round():
                 beaten = self._clock()
-                self._quietly("no heartbeat", self._beat)
-                self._quietly("leases were not looked at", self._look)
+                self.faults.do("a heartbeat", self._beat)
+                self.faults.do("looking at leases", self._look)
             elif self._clock() - beaten >= BEAT_S:
                 beaten = self._clock()
-
-    def _quietly(self, what: str, step: Callable[[], object]) -> None:
-        try:
-            step()
-        except OSError as error:
-            log.debug("%s in %s: %s", what, self._control, error)
 
     def _beat(self) -> None:
         now = self._clock()
         with self._lock:
             for query in self._queries.values():
-                query.count, query.raised_at = query.count + 1, now
+                query.count, query.raised_at = next(_COUNTS), now
             queries = {name: query.beat(now) for name, query in self._queries.items()}
             silent = {(key[1], key[0]): of.beat(now) for key, of in self._silent.items()}
         if queries:
@@ -205,9 +205,11 @@ class Heart:
     def _look(self) -> None:
         """Who has the leases of gates that have reported: all of them in some turns."""
         self._turn += 1
-        every = 1 if isinstance(self._control, Path) else _LOOK_TURNS
         with self._lock:
-            pairs = list(self._pairs.items())[self._turn % every :: every]
+            pairs = list(self._pairs.items())
+        # The next beat waits for this: a mount may take a while for each of hundreds.
+        every = max(1 if isinstance(self._control, Path) else _LOOK_TURNS, -(-len(pairs) // _AT_ONCE))
+        pairs = pairs[self._turn % every :: every]
         me = this_process()
         found = store_of(self._control).get_all([pair.lease.place for _, pair in pairs])
         for (key, pair), held in zip(pairs, found, strict=True):
@@ -238,13 +240,13 @@ class Heart:
                 lasting=False,
             )
 
-        self._quietly("leases could not be given back", give_back)
+        self.faults.do("giving leases back", give_back)
         if leave.leases:
             return
         with self._lock:
             last = not self._queries and len(self._leaving) == 1
         if last:  # before whoever waits for it ends the process
-            self._quietly("the driver's word stays", lambda: self._file.withdraw(self._part))
+            self.faults.do("taking the driver's word back", lambda: self._file.withdraw(self._part))
         with self._lock:
             self._leaving.popleft()
         leave.done.set()

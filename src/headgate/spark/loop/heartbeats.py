@@ -81,6 +81,11 @@ class Heartbeats:
         with self._lock:
             self._hearts = {of: heart for of, heart in self._hearts.items() if heart.steers(None)}
 
+    def hush(self) -> None:
+        """The process is about to end: what fails now is nobody's concern."""
+        for heart in self._all():
+            heart.faults.quiet = True
+
     def stop(self) -> None:
         """The process is about to end."""
         self.end(None)

@@ -30,15 +30,17 @@ def kind_of_report(reads: _R) -> _R:
     return reads
 
 
-def reports_of_all_kinds(progress: Mapping[str, Any]) -> dict[str, Any]:
-    """Every report in one progress event, by name."""
+def reports_of_all_kinds(progress: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """Every report in one progress event, by name; and whether all kinds could be read."""
     found: dict[str, Any] = {}
+    whole = True
     for reads in _KINDS:
         try:
             found |= reads(progress)
         except Exception as error:  # one kind's fault is no other one's
+            whole = False
             text = f"{reads.__name__}: {type(error).__name__}: {error}"
             if text not in _SAID:
                 _SAID.append(text)
                 log.warning("a kind of reports cannot be read and is passed over: %s", text)
-    return found
+    return found, whole

@@ -211,10 +211,16 @@ class ControlLoop:
         if run in self._over or batch <= self._seen.get(query, -1):
             return  # its last word was read when it ended; or it was told by the other way, too
         self._seen[query] = batch
-        reports = reports_of_all_kinds(progress) | self._tallied(query, batch, progress)
-        specs = {name: self.specs.of(name, report.spec) for name, report in reports.items()}
-        reports = self._facts.added(reports, specs, run, self._queries.get(query))
-        self.folders.pass_on(query, batch, reports, specs)
+        told: set[str] | None = set()  # whose reports went on; None: all that there are
+        try:
+            reports, whole = reports_of_all_kinds(progress)
+            reports |= self._tallied(query, batch, progress)
+            specs = {name: self.specs.of(name, report.spec) for name, report in reports.items()}
+            reports = self._facts.added(reports, specs, run, self._queries.get(query))
+            self.folders.pass_on(query, batch, reports, specs)
+            told = None if whole else set(reports)
+        finally:
+            self.folders.heard(query, told)
 
     def _tallied(self, query: str, batch: int, progress: dict[str, Any]) -> dict[str, Report]:
         """The reports of gates inside ``foreachBatch``; a replayed batch was tallied again."""

@@ -95,7 +95,8 @@ class Commit:
     @classmethod
     def read(cls, version: int, text: str) -> Commit:
         """A commit's file."""
-        actions = [json.loads(line) for line in text.splitlines() if line.strip()]
+        # Not `splitlines`: statistics have values of the data, and some characters end a line for that.
+        actions = [json.loads(line) for line in text.split("\n") if line.strip()]
         adds = [a["add"] for a in actions if a.get("add")]
         removes = [a["remove"] for a in actions if a.get("remove")]
         return cls(
@@ -118,7 +119,10 @@ def _added(add: dict[str, Any]) -> AddedFile:
     stats = add.get("stats")
     told = json.loads(stats) if isinstance(stats, str) and stats else {}
     rows = told.get("numRecords")
-    return AddedFile(str(add["path"]), int(add.get("size", 0)), None if rows is None else int(rows))
+    # The file has these too, and whoever reads it leaves them out.
+    hidden = int((add.get("deletionVector") or {}).get("cardinality", 0))
+    size = int(add.get("size", 0))
+    return AddedFile(str(add["path"]), size, None if rows is None else int(rows) - hidden)
 
 
 def commit_name(version: int) -> str:
@@ -130,7 +134,8 @@ def size_between(log: Place, start: Any, end: Any) -> BatchSize | None:
     """How much a batch has between two offsets: rows, or bytes where the writer counted none.
 
     None where the log does not tell it quickly: for what the table had when the stream began, for very
-    many commits, and for a log whose commits are gone or elsewhere.
+    many commits, for a log whose commits are gone or elsewhere, and where a commit changed rows: whether
+    the stream skips such is in its options.
     """
     first, last = DeltaOffset.read(start), DeltaOffset.read(end)
     if first is None or last is None or first.initial or last.initial:
@@ -143,7 +148,11 @@ def size_between(log: Place, start: Any, end: Any) -> BatchSize | None:
     for version, held in zip(versions, found, strict=True):
         if held is None:
             return None
-        files += Commit.read(version, held.data.decode()).between(first, last)
+        commit = Commit.read(version, held.data.decode())
+        taken = commit.between(first, last)
+        if taken and commit.removed_rows:
+            return None
+        files += taken
     return _size(files)
 
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from headgate.store.beats import may_be_owner
 from headgate.store.folder import unclaim
 from headgate.store.lease import this_process
 from headgate.store.ledger.parts import DAMAGE
@@ -32,8 +33,11 @@ _VERSION = 1
 EVERY_S = 5.0
 #: Queries that ended and are still shown; the oldest go first.
 _MOST_ENDED = 500
-#: What a driver left goes after so long.
-_KEPT_S = 30 * 86_400.0
+#: After so long it is written anew, whether anything is new or not: so it is known which drivers live.
+_AGAIN_S = 3600.0
+#: Of what other drivers left, the latest stay, and for so long. A driver that is killed and started
+#: again every minute leaves a board each time, and all of them are read together.
+_MOST_LEFT, _KEPT_S = 100, 30 * 86_400.0
 
 
 class Board:
@@ -45,35 +49,42 @@ class Board:
         self._at: Place = control / "boards" / f"{this_process().owner}-{id(self):x}.json.gz"
         self._ended: dict[Key, dict[str, Any]] = {}
         self._told: dict[Key, dict[str, Any]] = {}
-        self._written = -float("inf")
+        self._looked = self._put_at = -float("inf")
+        #: Whether there is something to say that is not written yet.
+        self.behind = False
         self._tidied = False
         self._lock = threading.Lock()
 
     @property
     def due(self) -> bool:
         """Whether it is time to say it again."""
-        return self._clock() - self._written >= EVERY_S
+        return self._clock() - self._looked >= EVERY_S
 
     def tell(self, standing: Mapping[Key, dict[str, Any]]) -> None:
-        """Write how the gates stand, if anything is new."""
-        self._written = self._clock()
+        """Write how the gates stand, if anything is new, or was and could not be written."""
+        self._looked = self._clock()
         with self._lock:
             now = {key: {**found, "ended": False} for key, found in standing.items()}
-            if all(self._told.get(key) == found for key, found in now.items()):
-                return
-            self._told |= now
-            for key in now:
-                self._ended.pop(key, None)
-            self._put()
+            if any(self._told.get(key) != found for key, found in now.items()):
+                self.behind = True
+                self._told |= now
+                for key in now:
+                    self._ended.pop(key, None)
+            if self.behind or (self._told and self._clock() - self._put_at >= _AGAIN_S):
+                self._put()
 
-    def close(self, key: Key, standing: dict[str, Any]) -> None:
-        """A query is over: this is how the gate stood then."""
+    def close(self, key: Key, standing: dict[str, Any] | None) -> None:
+        """A query is over: this is how the gate stood then; None: as it was told last, if it was."""
         with self._lock:
+            found = standing or self._told.get(key)
+            if found is None:
+                return
             self._told.pop(key, None)
             self._ended.pop(key, None)
-            self._ended[key] = {**standing, "ended": True}
+            self._ended[key] = {**found, "ended": True}
             for old in list(self._ended)[:-_MOST_ENDED]:
                 del self._ended[old]
+            self.behind = True
             self._put()
 
     def _put(self) -> None:
@@ -83,14 +94,25 @@ class Board:
         store = store_of(self._at)
         data = gzip.compress(json.dumps(value, separators=(",", ":")).encode(), 1, mtime=0)
         store.put(self._at, data, lasting=False)
+        self.behind, self._put_at = False, self._clock()
         if not self._tidied:
             self._tidied = True
             with contextlib.suppress(OSError):
-                entries = store.entries(self._at.parent)
-                now = max((e.written_at for e in entries if e.name == self._at.name), default=0.0)
-                for old in entries:
-                    if not old.is_folder and now - old.written_at > _KEPT_S:
-                        unclaim(self._at.parent / old.name)
+                self._tidy()
+
+    def _tidy(self) -> None:
+        """Remove what drivers left that are gone."""
+        entries = [e for e in store_of(self._at).entries(self._at.parent) if not e.is_folder]
+        # By the store's clock, and nobody else's: ours has just been written.
+        now = max((e.written_at for e in entries if e.name == self._at.name), default=0.0)
+        left = sorted(
+            (e for e in entries if now - e.written_at > 2 * _AGAIN_S),
+            key=lambda e: e.written_at,
+            reverse=True,
+        )
+        for place, old in enumerate(left):
+            if place >= _MOST_LEFT or now - old.written_at > _KEPT_S:
+                unclaim(self._at.parent / old.name)
 
 
 def boards_in(control: Place) -> list[dict[str, Any]]:
@@ -103,8 +125,12 @@ def boards_in(control: Place) -> list[dict[str, Any]]:
 
 
 def _board_in(held: Held) -> dict[str, Any] | None:
+    """What a board says; None where it is none, or one of another version."""
     try:
         value = json.loads(gzip.decompress(held.data))
-    except (*DAMAGE, ValueError):
+        if value["v"] != _VERSION or not may_be_owner(value["owner"]):
+            return None
+        kinds = {(type(row["gate"]), type(row["query"]), type(row["ended"])) for row in value["rows"]}
+    except (*DAMAGE, ValueError, KeyError, TypeError):
         return None
-    return value if isinstance(value, dict) and value.get("v") == _VERSION else None
+    return dict(value) if isinstance(value.get("driver"), str) and kinds <= {(str, str, bool)} else None

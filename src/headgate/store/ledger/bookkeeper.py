@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 
 from headgate.store.ledger.records import Ledger, Record
 
@@ -16,10 +17,15 @@ MOST_WAITING = 1000
 
 
 class Bookkeeper:
-    """Appends the records of one gate in one query, in the order in which they came."""
+    """Appends the records of one gate in one query, in the order in which they came.
 
-    def __init__(self, ledger: Ledger, whose: str) -> None:
-        self._ledger, self._whose = ledger, whose
+    `written` is told of each record that is in the ledger, whenever that came to be.
+    """
+
+    def __init__(
+        self, ledger: Ledger, whose: str, written: Callable[[Record], None] = lambda _: None
+    ) -> None:
+        self._ledger, self._whose, self._written = ledger, whose, written
         self._waiting: deque[Record] = deque()
 
     def add(self, record: Record) -> None:
@@ -36,9 +42,10 @@ class Bookkeeper:
             try:
                 self._ledger.append(self._waiting[0])
             except (TypeError, ValueError) as error:  # no JSON can be made of it, now or later
-                batch = self._waiting[0].batch
+                batch = self._waiting.popleft().batch
                 log.error("%s: batch %d cannot be recorded: %s", self._whose, batch, error)
-            self._waiting.popleft()
+            else:
+                self._written(self._waiting.popleft())
 
     def retry(self) -> None:
         """The same, between batches: quietly, since it was said when it could not be written."""

@@ -12,10 +12,11 @@ from typing import Any
 
 from headgate.core.plan import Plan
 from headgate.store.ledger.carried import LedgerTotals
+from headgate.store.ledger.parts import SEGMENT
 from headgate.store.ledger.records import Ledger, Record
 from headgate.store.ledger.totals import Totals
 
-__all__ = ["RECENT", "Standing"]
+__all__ = ["RECENT", "Standing", "unreadable"]
 
 #: Batches over which the kept share is taken.
 RECENT = 20
@@ -28,7 +29,7 @@ class Standing:
         self._ledger = ledger
         self._recent: deque[Record] = deque(maxlen=RECENT)
         self._totals = LedgerTotals(Totals(), Totals())
-        #: Whether a batch was recorded again: then the ledger is read when somebody asks.
+        #: Whether the sums may be others: then the ledger is read when somebody asks.
         self._stale = True
         self._lock = threading.Lock()
 
@@ -41,8 +42,10 @@ class Standing:
         """A record was added to the ledger, and nobody else writes there."""
         with self._lock:
             last = self._totals.all.last_batch
-            if self._stale or last is None or record.batch <= last:  # it may count instead of another
-                self._stale = True
+            # It may count instead of another; and with a segment that is over, others may expire.
+            other = last is None or record.batch <= last or record.batch // SEGMENT != last // SEGMENT
+            self._stale = self._stale or other
+            if self._stale:
                 return
             self._recent.append(record)
             more = self._totals.all.plus(Totals.of([record.to_json()]))
@@ -54,23 +57,32 @@ class Standing:
             if self._stale:
                 self._read()
             recent, totals = list(self._recent), self._totals
-        arrived = sum(r.arrived for r in recent)
-        last = recent[-1] if recent else None
-        sums = totals.all
-        return {
-            "state": last.state if last else "",
-            "why": last.why if last else "",
-            "keep_rate": None if plan is None else plan.default,
-            "exceptions": 0 if plan is None else len(plan.exceptions),
-            "kept_share": sum(r.kept for r in recent) / arrived if arrived else None,
-            "last_batch": last.batch if last else None,
-            "last_started_at": last.started_at if last else None,
-            "last_duration_s": last.duration_s if last else None,
-            "last_delay_s": last.delay_s if last else None,
-            "would_shed": last.would_shed if last else 0,
-            "batches": sums.batches,
-            "arrived": sums.arrived,
-            "kept": sums.kept,
-            "shed": sums.shed,
-            "records_from": totals.begins,
-        }
+        return _as_shown(recent, totals, plan)
+
+
+def unreadable(why: str) -> dict[str, Any]:
+    """The same of a ledger that makes no sense: nothing, and why."""
+    return {**_as_shown([], LedgerTotals(Totals(), Totals()), None), "state": "?", "why": why}
+
+
+def _as_shown(recent: list[Record], totals: LedgerTotals, plan: Plan | None) -> dict[str, Any]:
+    arrived = sum(r.arrived for r in recent)
+    last = recent[-1] if recent else None
+    sums = totals.all
+    return {
+        "state": last.state if last else "",
+        "why": last.why if last else "",
+        "keep_rate": None if plan is None else plan.default,
+        "exceptions": 0 if plan is None else len(plan.exceptions),
+        "kept_share": sum(r.kept for r in recent) / arrived if arrived else None,
+        "last_batch": last.batch if last else None,
+        "last_started_at": last.started_at if last else None,
+        "last_duration_s": last.duration_s if last else None,
+        "last_delay_s": last.delay_s if last else None,
+        "would_shed": last.would_shed if last else 0,
+        "batches": sums.batches,
+        "arrived": sums.arrived,
+        "kept": sums.kept,
+        "shed": sums.shed,
+        "records_from": totals.begins,
+    }

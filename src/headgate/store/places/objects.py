@@ -15,12 +15,12 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from headgate.errors import ControlFolderError, MissingExtra
 from headgate.store.places.aws_profile import shared_credentials
@@ -40,6 +40,8 @@ _ERRNOS = {
     "PermissionDeniedError": errno.EACCES,
     "UnauthenticatedError": errno.EACCES,
 }
+_G = TypeVar("_G")
+_F = TypeVar("_F")
 _QUERY = re.compile(r"(https?://[^\s?]*)\?\S*")
 
 
@@ -105,11 +107,7 @@ class Objects(Store[ObjectPath]):
 
     def get_all(self, places: Iterable[ObjectPath]) -> list[Held | None]:
         """The contents of many, several at once."""
-        wanted = list(places)
-        if len(wanted) < 2:
-            return [self.get(at) for at in wanted]
-        with ThreadPoolExecutor(min(_AT_ONCE, len(wanted))) as pool:
-            return list(pool.map(self.get, wanted))
+        return _many(self.get, list(places))
 
     def put(self, at: ObjectPath, data: bytes, *, lasting: bool = True) -> None:
         """Replace the object; it lasts when this returns, asked for or not."""
@@ -118,13 +116,7 @@ class Objects(Store[ObjectPath]):
 
     def put_all(self, values: Iterable[tuple[ObjectPath, bytes]], *, lasting: bool = True) -> None:
         """Replace many, several at once."""
-        wanted = list(values)
-        if len(wanted) < 2:
-            for at, data in wanted:
-                self.put(at, data)
-            return
-        with ThreadPoolExecutor(min(_AT_ONCE, len(wanted))) as pool:
-            list(pool.map(lambda value: self.put(*value), wanted))
+        _many(lambda value: self.put(*value), list(values))
 
     def create(self, at: ObjectPath, data: bytes) -> bytes:
         """A conditional put. One that was sent twice, since no answer came, finds its own value.
@@ -206,6 +198,22 @@ class Objects(Store[ObjectPath]):
             if number == errno.EACCES:
                 self._reopen()
             raise OSError(number, text, str(at)) from None
+
+
+def _many(call: Callable[[_G], _F], given: Sequence[_G]) -> list[_F]:
+    """What the call makes of each, several at once.
+
+    One after the other where there is no pool to be had: a process on its way out takes no more work for
+    them, and has leases to give back and records to write.
+    """
+    if len(given) < 2:
+        return [call(one) for one in given]
+    with ThreadPoolExecutor(min(_AT_ONCE, len(given))) as pool:
+        try:
+            begun = [pool.submit(call, one) for one in given]
+        except RuntimeError:
+            begun = []
+        return [one.result() for one in begun] if begun else [call(one) for one in given]
 
 
 def _obstore() -> Any:
