@@ -41,7 +41,7 @@ def join(spark: Any, stream: Any, folder: Path) -> int | str:
 
 
 def port_of_its_own() -> dict[str, str]:
-    """Settings of a server beside others on this machine: each takes 15002, and its client asks there."""
+    """Settings of a server beside others here: each takes port 15002, and its client asks there."""
     from pyspark.sql.connect.client.core import DefaultChannelBuilder
 
     from headgate.testing.tied_server import free_ports
