@@ -104,6 +104,7 @@ def test_rate_source_with_a_processing_time_trigger(spark, control: Path) -> Non
         query.stop()
     assert all(r.shed == 0 and r.balanced for r in done)
     assert all(0 < r.delay_s < 60 for r in done)
+    assert done[-1].size.size_known_by == "steps", "seconds, as its offsets count"
 
 
 @pytest.mark.parametrize("source", ["rate", "rate-micro-batch"])
