@@ -27,7 +27,7 @@ class _Server(ThreadingHTTPServer):
     """Lets many connect at one moment, as S3 does.
 
     Python's servers have five wait to be accepted. The kernel passes over who comes beyond that, and the
-    client asks again after one, three and seven seconds: two hundred tasks that read a pin waited for ten.
+    client asks again after one, three and seven seconds: so 200 tasks that read one pin waited for ten.
     """
 
     request_queue_size = 1024
