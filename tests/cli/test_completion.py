@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+
 import pytest
 from click.shell_completion import ShellComplete
 
-from headgate.cli import main, plumbing
+from headgate.cli import main
 from headgate.errors import HeadgateError
 
 
@@ -19,7 +21,7 @@ def completed(*words: str) -> list[str]:
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """No laboratory, and no package that `headgate kafka` needs."""
-    monkeypatch.setattr(plumbing, "entry_points", lambda group: [])
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [])
     for group in (main, main.commands["federation"]):
         monkeypatch.delitem(vars(group), "_found", raising=False)
     monkeypatch.setattr(main.commands["kafka"], "_where", "headgate.no_such_module:kafka")

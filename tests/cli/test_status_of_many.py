@@ -35,7 +35,8 @@ GATES = 8
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Eight are many here."""
-    monkeypatch.setattr(importlib.import_module("headgate.view.gate_status"), "_FEW", 4)
+    for module in ("headgate.view.gate_status", "headgate.cli.status"):
+        monkeypatch.setattr(importlib.import_module(module), "FEW", 4)
     return monkeypatch
 
 
@@ -71,7 +72,7 @@ def _told(control: Place) -> dict[str, Any]:
 def test_it_says_the_same_as_a_look_at_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Application(tmp_path)
     many = _told(tmp_path)
-    monkeypatch.setattr(importlib.import_module("headgate.view.gate_status"), "_FEW", 1000)
+    monkeypatch.setattr(importlib.import_module("headgate.view.gate_status"), "FEW", 1000)
     looked_up = _told(tmp_path)
     assert len(many) == GATES
     for gates in (many, looked_up):
@@ -93,7 +94,7 @@ def test_it_asks_a_server_for_a_handful_of_objects(
             Objects, name, lambda self, at, real=real: (asked.append(str(at)), real(self, at))[1]
         )
     assert len(_told(memory)) == GATES
-    assert len(asked) < 10, asked
+    assert len(asked) == 4, asked  # the gates and the boards listed, a board, its driver's beats
 
 
 def test_gates_that_no_driver_speaks_of_are_looked_up(tmp_path: Path) -> None:
@@ -116,9 +117,26 @@ def test_queries_that_ended_and_drivers_that_are_gone_are_told(tmp_path: Path) -
     app.tell()
     old = time.time() - 600
     os.utime(str(beats_place(tmp_path, this_process().owner)), (old, old))
-    text = " ".join(CliRunner().invoke(main, ["status", str(tmp_path)]).output.split())
-    assert "gate g03 shed, rate 0.5, no query is running" in text
-    assert text.count("heartbeat 10 min ago: no driver is steering it; it fails open") == GATES - 1
+    SettingsFile(tmp_path, "never").declare(GateSettings(rate=0.25))
+    lines = CliRunner().invoke(main, ["status", str(tmp_path)]).output.splitlines()
+    assert [line.split()[:2] for line in lines[:1]] == [["gate", "asked"]]
+    told = {line.split()[0]: line for line in lines[2:]}
+    assert len(told) == GATES + 2
+    assert "shed, rate 0.5   ended " in told["g03"]
+    assert "shed, rate 0.25  none yet" in told["never"]
+    assert sum("shed, rate 0.5   gone for 10 min  q" in line for line in lines) == GATES - 1
+    assert lines[-1] == f"{GATES + 1} gates; --gate NAME says why one does what it does"
+
+
+def test_one_of_many_is_told_in_full(tmp_path: Path) -> None:
+    Application(tmp_path)
+    text = CliRunner().invoke(main, ["status", str(tmp_path), "--gate", "g02"]).output
+    assert "q2: fixed at 0.5" in text
+    assert "g03" not in text
+    wrong = CliRunner().invoke(main, ["status", str(tmp_path), "--gate", "g2"])
+    assert wrong.exit_code == 2
+    assert "no gate 'g2'" in wrong.stderr
+    assert "g00, g01" in wrong.stderr
 
 
 def test_a_batch_that_is_recorded_again_counts_once(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from headgate.store.ledger.records import Ledger, Record, queries_of
 from headgate.testing.broker import Broker
 from headgate.testing.bursts import Bursts, produce
 from tests.eventually import eventually
+from tests.spark.conftest import forget_last_commit
 from tests.spark.thinks_in_rows import ThinksInRows
 
 if TYPE_CHECKING:
@@ -57,11 +59,11 @@ def test_topic_to_topic_the_ledger_counts_what_both_topics_hold(
 ) -> None:
     source, sink, control = topic("in", 2), topic("out"), tmp_path / "control"
     produce(broker.bootstrap, source, Bursts(base_rate=20_000, total=6_000, seed=3))
-    options = _options(broker, source, startingOffsets="earliest", maxOffsetsPerTrigger="2000")
+    options = _options(broker, source, startingOffsets="earliest", maxOffsetsPerTrigger="2500")
     rows = _parse(kafka_spark.readStream.format("kafka").options(**options).load())
     gate = hg.gate("trips", rate=0.3, keep="priority = 'high'", arrival="timestamp", control=control)
-    query = _to_topic(rows.transform(gate), broker, sink, tmp_path).trigger(availableNow=True).start()
-    assert query.awaitTermination(180)
+    writer = _to_topic(rows.transform(gate), broker, sink, tmp_path).trigger(availableNow=True)
+    assert writer.start().awaitTermination(180)
     ControlLoop.of(kafka_spark).drain()
 
     kept = _read(kafka_spark, broker, sink)
@@ -77,6 +79,15 @@ def test_topic_to_topic_the_ledger_counts_what_both_topics_hold(
     read = hg.kafka_rows(kafka_spark, options, _parse, checkpoint=tmp_path / "checkpoint")
     shed = [row.id for row in hg.backfill(kafka_spark, "trips", control, read).collect()]
     assert sorted([*shed, *(row.id for row in kept)]) == list(range(6_000)), "each row once"
+
+    last = forget_last_commit(tmp_path / "checkpoint")
+    assert records[last].kept > 100
+    assert writer.start().awaitTermination(180)
+    ControlLoop.of(kafka_spark).drain()
+    twice = Counter(row.id for row in _read(kafka_spark, broker, sink)) - Counter(r.id for r in kept)
+    assert set(twice.values()) == {1}, "a topic as a sink takes a batch again"
+    assert len(twice) == records[last].kept
+    assert twice.keys() <= {row.id for row in kept}, "the same rows, and no other"
 
 
 @pytest.mark.matrix

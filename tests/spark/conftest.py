@@ -111,3 +111,11 @@ def records(control: Path, gate: str) -> list[Record]:
     """Every record of the gate's only query."""
     (query,) = queries_of(control, gate)
     return list(Ledger(control, gate, query).records().values())
+
+
+def forget_last_commit(checkpoint: Path) -> int:
+    """As if the driver had died behind the sink's write and before Spark's own: the batch runs again."""
+    last = max((checkpoint / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    last.unlink()
+    (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
+    return int(last.name)

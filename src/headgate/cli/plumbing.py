@@ -6,12 +6,14 @@ import importlib
 import json
 from collections.abc import Callable
 from functools import cached_property
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from headgate.errors import HeadgateError, MissingExtra
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = [
     "CommandsOfOthers",
@@ -70,6 +72,8 @@ class CommandsOfOthers(TeachingGroup):
 
     @cached_property
     def _found(self) -> dict[str, EntryPoint]:
+        from importlib.metadata import entry_points  # late: most commands are Headgate's own
+
         points = {point.name: point for point in entry_points(group=_COMMANDS)}
         short = {name.rpartition(".")[2] for name in points}
         mine = {name: self._full_name(name) for name in short}

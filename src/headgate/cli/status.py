@@ -10,46 +10,80 @@ from rich.table import Table
 from rich.text import Text
 
 from headgate.cli.plumbing import json_option, print_json
-from headgate.cli.tables import console, table
+from headgate.cli.tables import console, long_table, table
+from headgate.errors import BadArgument
 from headgate.settings import retention_s
-from headgate.store.folder import used_control_folder
+from headgate.store.folder import used_gates
 from headgate.store.lease import GONE_S
 from headgate.store.ledger.standing import RECENT
-from headgate.view.gate_status import gates_status
+from headgate.view.gate_status import FEW, gates_status
 from headgate.view.wording import ago_text, retention_text
 
 __all__ = ["status"]
 
+_COLUMNS = (
+    "<query", "<state", "keep rate", f"kept of {RECENT}", "batch", "began", "duration", "delay",
+)  # fmt: skip
+
 
 @click.command(short_help="What every gate does now, and why.")
 @click.argument("control")
+@click.option("--gate", help="Only this gate.")
 @json_option
-def status(control: str, as_json: bool) -> None:
+def status(control: str, gate: str | None, as_json: bool) -> None:
     """What every gate and query in the folder CONTROL does now, and why.
 
-    Of more than thirty gates, what their drivers have written in the last seconds.
+    Of more than thirty gates, what their drivers have written in the last seconds, in a line each.
 
     \b
     Examples:
       headgate status /shared/control
+      headgate status /shared/control --gate rides
       watch -n 2 headgate status /shared/control
       headgate status /shared/control --json
     """
-    folder = used_control_folder(control)
-    gates = gates_status(folder, time.time())
+    folder, names = used_gates(control)
+    if gate is not None and gate not in names:
+        raise BadArgument(f"no gate {gate!r} in this control folder; gates there: {', '.join(names)}")
+    gates = gates_status(folder, time.time(), names if gate is None else [gate])
     if as_json:
         print_json({"control": control, "gates": gates})
         return
     out = console()
-    for gate in gates:
-        out.print(_heading(gate))
-        if gate["queries"]:
-            out.print(_table(gate["queries"]))
-        for query in gate["queries"]:
+    if len(gates) > FEW:
+        out.print(_line_each(gates))
+        out.print(f"{len(gates)} gates; --gate NAME says why one does what it does", style="dim")
+        return
+    for found in gates:
+        out.print(_heading(found))
+        if found["queries"]:
+            out.print(_table(found["queries"]))
+        for query in found["queries"]:
             if query["why"]:
                 out.print(f"  {query['query'][:8]}: {query['why']}", style="dim")
             if query["batches"]:
                 out.print(f"  {query['query'][:8]}: {_in_all(query)}", style="dim")
+
+
+def _line_each(gates: list[dict[str, Any]]) -> Text:
+    """One table of all: hundreds of small ones are more than anybody reads, and slow to draw."""
+    rows = []
+    for gate in gates:
+        asked = f"{gate['mode']}, {gate['target']}"
+        running = [q for q in gate["queries"] if not q["ended"]] or gate["queries"][-1:]
+        rows += [(gate["gate"], asked, _beat(q), *_cells(q)) for q in running]
+        if not running:
+            rows.append((gate["gate"], asked, "none yet", *("" for _ in _COLUMNS)))
+    return long_table(("<gate", "<asked for", "<heartbeat", *_COLUMNS), rows)
+
+
+def _beat(query: dict[str, Any]) -> str:
+    age = query["heartbeat_age_s"]
+    if query["ended"]:
+        return "ended"
+    if age is None:
+        return "none yet"
+    return ago_text(age) if age < GONE_S else f"gone for {ago_text(age)}"
 
 
 def _in_all(query: dict[str, Any]) -> str:
@@ -88,21 +122,24 @@ def _steering(gate: dict[str, Any]) -> Text:
 
 
 def _table(queries: list[dict[str, Any]]) -> Table:
-    columns = ("keep rate", f"kept of {RECENT}", "batch", "began", "duration", "delay")
-    made = table(None, "<query", "<state", *columns)
+    made = table(None, *_COLUMNS)
     for q in queries:
-        more = f" +{q['exceptions']}" if q["exceptions"] else ""
-        made.add_row(
-            q["query"][:8],
-            q["state"],
-            "" if q["keep_rate"] is None else f"{q['keep_rate']:.2%}{more}",
-            "" if q["kept_share"] is None else f"{q['kept_share']:.2%}",
-            "" if q["last_batch"] is None else f"{q['last_batch']:,}",
-            "" if q["last_batch"] is None else _clock(q["last_started_at"]),
-            _seconds(q["last_duration_s"]),
-            _seconds(q["last_delay_s"]),
-        )
+        made.add_row(*_cells(q))
     return made
+
+
+def _cells(q: dict[str, Any]) -> list[str]:
+    more = f" +{q['exceptions']}" if q["exceptions"] else ""
+    return [
+        q["query"][:8],
+        q["state"],
+        "" if q["keep_rate"] is None else f"{q['keep_rate']:.2%}{more}",
+        "" if q["kept_share"] is None else f"{q['kept_share']:.2%}",
+        "" if q["last_batch"] is None else f"{q['last_batch']:,}",
+        "" if q["last_batch"] is None else _clock(q["last_started_at"]),
+        _seconds(q["last_duration_s"]),
+        _seconds(q["last_delay_s"]),
+    ]
 
 
 def _seconds(value: float | None) -> str:

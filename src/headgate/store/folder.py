@@ -28,6 +28,7 @@ __all__ = [
     "read_text",
     "unclaim",
     "used_control_folder",
+    "used_gates",
     "write_json",
     "write_text",
 ]
@@ -106,11 +107,16 @@ def _warn_of_strangers(folder: Path) -> None:
 
 def used_control_folder(control: str | os.PathLike[str] | Place) -> Place:
     """The place, if gates have used it: for whoever comes after a gate, and must not make one."""
+    return used_gates(control)[0]
+
+
+def used_gates(control: str | os.PathLike[str] | Place) -> tuple[Place, list[str]]:
+    """The same, with the names of the gates: in an object store one listing says both."""
     place = control_place(control)
     shown = str(place) if not isinstance(control, str) else control
     try:
-        there = is_used(place)
-        used = there and bool(folders_in(place / "gates"))
+        gates = folders_in(place / "gates")
+        there = bool(gates) or is_used(place)
     except OSError as error:
         raise ControlFolderError(
             f"control={shown!r} cannot be read ({error.strerror or error}): run as someone "
@@ -120,12 +126,12 @@ def used_control_folder(control: str | os.PathLike[str] | Place) -> Place:
         raise ControlFolderError(
             f"there is no folder {shown!r}: give the folder that the gate was given as control="
         )
-    if not used:
+    if not gates:
         raise ControlFolderError(
             f"no gate has used the folder {shown!r}: give the folder that the gate was "
             "given as control=; a gate writes there when it is built"
         )
-    return place
+    return place, gates
 
 
 def is_used(place: Place) -> bool:

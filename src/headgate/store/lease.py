@@ -223,14 +223,6 @@ class Lease:
         """When what was last seen of it was written, by the store's clock."""
         return self._written_at
 
-    def age_s(self, clock: Callable[[], float] = time.time) -> float | None:
-        """Seconds since the last beat, for people: by the file's time and a clock that may differ."""
-        try:
-            self.holder()
-        except OSError:
-            return None
-        return None if self._written_at is None else max(0.0, clock() - self._written_at)
-
     def beat(self, me: Holder, seen: Holder | None = None) -> bool:
         """Say that `me` lives; False where somebody else has the lease now.
 

@@ -6,32 +6,31 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from headgate.settings import RETENTION_S, GateSettings
-from headgate.store.beats import beats_place, heard_in
 from headgate.store.guards import guard_in
 from headgate.store.ledger.board import boards_in
 from headgate.store.ledger.records import Ledger, gates_in, queries_of
 from headgate.store.ledger.standing import Standing, unreadable
 from headgate.store.places.place import Place
-from headgate.store.places.stores import store_of
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
 from headgate.view.wording import target_text
 
-__all__ = ["gates_status"]
+__all__ = ["FEW", "gates_status"]
 
 #: So many gates are looked up one by one; of more, their drivers' own word is taken.
-_FEW = 30
-#: Gates that are looked up at once, where their drivers have left no word.
+FEW = 30
+#: Gates that are looked up at once: in an object store each takes a dozen requests, one behind another.
 _AT_ONCE = 16
 _NOT_SHOWN = ("gate", "kind", "settings")
 
 
-def gates_status(folder: Place, now: float) -> list[dict[str, Any]]:
-    """Every gate: looked up one by one where they are few, else from what their drivers wrote."""
-    names = gates_in(folder)
-    if len(names) <= _FEW:
-        return [_gate(folder, name, now) for name in names]
-    known = _on_boards(folder, now)
+def gates_status(folder: Place, now: float, names: list[str] | None = None) -> list[dict[str, Any]]:
+    """Every gate: looked up one by one where they are few, else from what their drivers wrote.
+
+    `names` are the gates', for whoever has listed them a moment ago.
+    """
+    names = gates_in(folder) if names is None else names
+    known = _on_boards(folder, now) if len(names) > FEW else {}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(lambda name: _gate(folder, name, now, known.get(name)), names))
 
@@ -39,16 +38,14 @@ def gates_status(folder: Place, now: float) -> list[dict[str, Any]]:
 def _on_boards(folder: Place, now: float) -> dict[str, list[dict[str, Any]]]:
     """The queries of each gate that a driver has said something of, with what it was asked for."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
-    boards = boards_in(folder)
-    words = store_of(folder).get_all([beats_place(folder, board["owner"]) for board in boards])
-    for board, word in zip(boards, words, strict=True):
-        heard = heard_in(word)
-        for row in board["rows"]:
+    for told in boards_in(folder):
+        heard = told.beats
+        for row in told.rows:
             key = row["gate"], row["query"]
             beat = None if heard is None else heard.of(*key)
             ages = {} if heard is None or beat is None else {"at": heard.written_at - beat.age_s}
             rows.pop(key, None)  # a driver that took it up later knows better
-            rows[key] = {**row, **ages, "steered_by": board["driver"]}
+            rows[key] = {**row, **ages, "steered_by": told.driver}
     found: dict[str, list[dict[str, Any]]] = {}
     for (gate, _), row in sorted(rows.items()):
         at = row.pop("at", None)
@@ -112,13 +109,13 @@ def _steered(settings: GateSettings) -> dict[str, Any]:
 
 def _query(folder: Place, gate: str, query: str, now: float) -> dict[str, Any]:
     store = PlanStore(folder, gate, query)
-    holder, age = store.lease.holder(), store.lease.age_s(lambda: now)
+    holder, written_at = store.lease.holder(), store.lease.written_at
     return {
         "query": query,
         **_standing(folder, gate, query, store),
         "steered_by": "" if holder is None else holder.described,
         "ended": holder is not None and holder.released,
-        "heartbeat_age_s": None if age is None else round(age, 3),
+        "heartbeat_age_s": None if written_at is None else round(max(0.0, now - written_at), 3),
     }
 
 

@@ -40,6 +40,17 @@ def join(spark: Any, stream: Any, folder: Path) -> int | str:
     return int(spark.read.parquet(str(folder / "pairs")).where("id_left = id_right").count())
 
 
+def port_of_its_own() -> dict[str, str]:
+    """Settings of a server beside others here: each takes port 15002, and its client asks there."""
+    from pyspark.sql.connect.client.core import DefaultChannelBuilder
+
+    from headgate.testing.tied_server import free_ports
+
+    [port] = free_ports(count=1)
+    DefaultChannelBuilder.default_port = staticmethod(lambda: port)  # type: ignore[method-assign]
+    return {"spark.connect.grpc.binding.port": str(port)}
+
+
 def main(folder: Path) -> None:
     from pyspark.sql import SparkSession
 
@@ -50,6 +61,7 @@ def main(folder: Path) -> None:
     from headgate.store.ledger.audit import audit
 
     builder = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2")
+    builder = builder.config(map=port_of_its_own())
     for name, value in LOCAL_CHECKPOINTS.items():
         builder = builder.config(name, str(value))
     spark = builder.getOrCreate()

@@ -28,7 +28,8 @@ def test_gates_a_guard_a_join_and_estimates_work_over_connect_and_the_process_en
         (tmp_path / "in" / f"{file}.json").write_text("\n".join(lines))
     script = Path(__file__).with_name("connect_script.py")
     command = [sys.executable, str(script), str(tmp_path)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    paths = (str(ROOT), os.environ.get("PYTHONPATH", ""))
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False, env=env)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.strip().splitlines()[-1])

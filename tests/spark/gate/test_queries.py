@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import functions as F
@@ -12,7 +13,7 @@ from headgate.spark.loop.loop import ControlLoop
 from headgate.store.ledger.audit import audit
 from headgate.store.ledger.records import Record, queries_of
 from tests.eventually import eventually
-from tests.spark.conftest import records
+from tests.spark.conftest import forget_last_commit, records
 
 SCHEMA = "id bigint, route string, fare double, at timestamp"
 
@@ -103,6 +104,32 @@ def test_rate_source_with_a_processing_time_trigger(spark, control: Path) -> Non
         query.stop()
     assert all(r.shed == 0 and r.balanced for r in done)
     assert all(0 < r.delay_s < 60 for r in done)
+    assert done[-1].size.size_known_by == "steps", "seconds, as its offsets count"
+
+
+@pytest.mark.parametrize("source", ["rate", "rate-micro-batch"])
+def test_a_batch_of_a_rate_source_that_runs_again_keeps_the_same_rows(
+    spark, each_batch, control: Path, tmp_path: Path, source: str
+) -> None:
+    size = {"rate": "rowsPerSecond", "rate-micro-batch": "rowsPerBatch"}[source]
+    stream = spark.readStream.format(source).option(size, 300).load()
+    gated = stream.transform(hg.gate("again", rate=0.5, identity="value", control=control))
+    kept: dict[int, list[list[Any]]] = {}
+
+    def write(frame: Any, batch: int) -> None:
+        kept.setdefault(batch, []).append(sorted(map(tuple, frame.collect())))
+
+    def two_batches() -> bool:
+        each_batch(gated, write)  # of rate: the rows of the seconds since the last time
+        return sum(bool(tries[0]) for tries in kept.values()) >= 2
+
+    eventually(two_batches, "two batches with rows")
+    last = forget_last_commit(tmp_path / "checkpoint")
+    each_batch(gated, write)
+    first, again = kept[last]
+    assert first == again
+    assert len(first) > 50, "there are rows"
+    assert all(x.complete for x in audit(control))
 
 
 def test_empty_batches_and_empty_files(file_stream, run_all, control: Path) -> None:

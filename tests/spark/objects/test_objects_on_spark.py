@@ -26,7 +26,8 @@ def test_gates_a_guard_a_join_and_a_backfill_with_control_on_s3(
         (tmp_path / "in" / f"{file}.json").write_text("\n".join(lines))
     script = Path(__file__).with_name("objects_script.py")
     command = [sys.executable, str(script), str(tmp_path), s3]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    paths = (str(ROOT), os.environ.get("PYTHONPATH", ""))
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False, env=env)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.strip().splitlines()[-1])

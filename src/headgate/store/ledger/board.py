@@ -13,9 +13,10 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from headgate.store.beats import may_be_owner
+from headgate.store.beats import DriverBeats, beats_place, heard_in, may_be_owner
 from headgate.store.folder import unclaim
 from headgate.store.lease import this_process
 from headgate.store.ledger.parts import DAMAGE
@@ -23,7 +24,7 @@ from headgate.store.places.contract import Held
 from headgate.store.places.place import Place
 from headgate.store.places.stores import store_of
 
-__all__ = ["Board", "Key", "boards_in"]
+__all__ = ["Board", "Key", "Told", "boards_in"]
 
 #: A gate, and a query that it is in.
 Key = tuple[str, str]
@@ -115,13 +116,30 @@ class Board:
                 unclaim(self._at.parent / old.name)
 
 
-def boards_in(control: Place) -> list[dict[str, Any]]:
-    """What all drivers have said of their gates, the latest word last."""
+@dataclass(frozen=True)
+class Told:
+    """What one driver has said of its gates, and its beats where it still has any."""
+
+    driver: str
+    rows: list[dict[str, Any]]
+    beats: DriverBeats | None
+
+
+def boards_in(control: Place) -> list[Told]:
+    """What all drivers have said of their gates, the latest word last: two ways to a server and back."""
     store = store_of(control)
     names = [e.name for e in store.entries(control / "boards") if e.name.endswith(".json.gz")]
-    found = [held for held in store.get_all([control / "boards" / n for n in names]) if held]
-    boards = [_board_in(held) for held in sorted(found, key=lambda held: held.written_at)]
-    return [board for board in boards if board is not None]
+    names = [name for name in names if may_be_owner(name.partition("-")[0])]
+    owners = [name.partition("-")[0] for name in names]
+    places = [control / "boards" / name for name in names]
+    held = store.get_all([*places, *(beats_place(control, owner) for owner in owners)])
+    boards = [(board, beats) for board, beats in zip(held, held[len(names) :], strict=False) if board]
+    found = []
+    for board, beats in sorted(boards, key=lambda pair: pair[0].written_at):
+        value = _board_in(board)
+        if value is not None:
+            found.append(Told(value["driver"], value["rows"], heard_in(beats)))
+    return found
 
 
 def _board_in(held: Held) -> dict[str, Any] | None:
