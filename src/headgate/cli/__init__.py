@@ -15,6 +15,7 @@ from headgate.cli.serve import serve
 from headgate.cli.set import set_
 from headgate.cli.status import status
 from headgate.cli.top import top
+from headgate.cli.whatif import whatif
 
 __all__ = ["main"]
 
@@ -41,6 +42,7 @@ main.add_command(status)
 main.add_command(serve)
 main.add_command(top)
 main.add_command(set_)
+main.add_command(whatif)
 main.add_command(ledger)
 main.add_command(coordinator)
 main.add_command(federation)

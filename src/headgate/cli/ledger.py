@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime
 from typing import Any
 
 import click
 from rich.table import Table
 
 from headgate.cli.folders import gate_queries
+from headgate.cli.instants import instant
 from headgate.cli.plumbing import json_option, print_json
 from headgate.cli.tables import console, table
-from headgate.durations import seconds
-from headgate.errors import BadArgument
 from headgate.store.folder import used_control_folder
 from headgate.store.ledger.audit import Audit, audit
 from headgate.store.ledger.records import Ledger, Record, gates_in
@@ -154,7 +152,7 @@ def verify(
     """
     folder = used_control_folder(control)
     now = time.time()
-    times = _instant("since", since, now), _instant("until", until, now)
+    times = instant("since", since, now), instant("until", until, now)
     found = []
     for pair in gate_queries(folder, gate, query):
         low, high = _span(Ledger(folder, pair.gate, pair.query), first, last, times)
@@ -238,22 +236,6 @@ def _verdict(found: Audit) -> list[str]:
 def _list(batches: list[int], most: int = 10) -> str:
     shown = ", ".join(map(str, batches[:most]))
     return f"batch {shown}" + (f" and {len(batches) - most} more" if len(batches) > most else "")
-
-
-def _instant(name: str, text: str | None, now: float) -> float | None:
-    """A time of day, or how long ago."""
-    if text is None:
-        return None
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        pass
-    try:
-        return now - seconds(text, name)
-    except BadArgument:
-        raise BadArgument(
-            f"--{name} {text!r} is no time: write 2026-05-01T08:00, or how long ago, such as '2 hours'"
-        ) from None
 
 
 def _span(
