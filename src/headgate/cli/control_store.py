@@ -7,7 +7,10 @@ from typing import Any
 
 import click
 
-__all__ = ["ControlCommand", "control_argument"]
+from headgate.store.ledger.records import gates_in
+from headgate.store.places.place import control_place
+
+__all__ = ["ControlCommand", "control_argument", "gate_option", "gates_there", "query_option"]
 
 _OPTION = "--control"
 
@@ -20,14 +23,14 @@ class ControlCommand(click.Command):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        (first,) = [p for p in self.params if isinstance(p, click.Argument)][:1]
-        shown = first.make_metavar(click.Context(self)).strip("[]")
+        first = next(p for p in self.params if isinstance(p, click.Argument))
         self.params.append(
             click.Option(
-                [_OPTION],
+                [_OPTION, "control_given"],
                 expose_value=False,
                 metavar="PLACE",
-                help=f"The same as {shown}: a folder, or an address in an object store.",
+                help=f"The same as {first.human_readable_name}: a folder, or an address in an object "
+                "store.",
             )
         )
 
@@ -52,5 +55,23 @@ def _in_front(args: list[str]) -> list[str]:
     return args
 
 
+def gates_there(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """For a shell: the gates of the control store that is on the line already."""
+    # Behind an option that has no value yet click has not come to the arguments: they are left over.
+    rest = [word for word in ctx.args if not word.startswith("-")]
+    given = ctx.params.get("control") or ctx.params.get("input_") or next(iter(rest), None)
+    try:
+        found = gates_in(control_place(str(given))) if given else []
+    except Exception:  # a shell that completes a line has no use for an error
+        found = []
+    return [name for name in found if name.startswith(incomplete)]
+
+
 #: The first argument of every command that looks at a control store.
 control_argument: Callable[[Any], Any] = click.argument("control")
+gate_option: Callable[[Any], Any] = click.option(
+    "--gate", shell_complete=gates_there, help="Only this gate."
+)
+query_option: Callable[[Any], Any] = click.option(
+    "--query", help="Only this query; the first characters of its id will do."
+)

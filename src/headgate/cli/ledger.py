@@ -8,6 +8,12 @@ from typing import Any
 import click
 from rich.table import Table
 
+from headgate.cli.control_store import (
+    ControlCommand,
+    control_argument,
+    gate_option,
+    query_option,
+)
 from headgate.cli.folders import gate_queries
 from headgate.cli.instants import instant
 from headgate.cli.plumbing import json_option, print_json
@@ -31,10 +37,10 @@ def ledger() -> None:
     """
 
 
-@ledger.command()
-@click.argument("control")
-@click.option("--gate", help="Only this gate.")
-@click.option("--query", help="Only this query; the first characters of its id will do.")
+@ledger.command(cls=ControlCommand, short_help="The latest batches of each gate and query.")
+@control_argument
+@gate_option
+@query_option
 @click.option("--last", default=20, show_default=True, type=click.IntRange(1), help="Batches shown.")
 @json_option
 def show(control: str, gate: str | None, query: str | None, last: int, as_json: bool) -> None:
@@ -113,10 +119,10 @@ def _rate(record: Record) -> str:
     return f"{record.plan.default:.2%}{more}"
 
 
-@ledger.command()
-@click.argument("control")
-@click.option("--gate", help="Only this gate.")
-@click.option("--query", help="Only this query; the first characters of its id will do.")
+@ledger.command(cls=ControlCommand, short_help="Does every row add up? The exit code says it.")
+@control_argument
+@gate_option
+@query_option
 @click.option("--first", type=click.IntRange(0), help="From this batch on.")
 @click.option("--last", type=click.IntRange(0), help="Up to this batch.")
 @click.option("--since", metavar="TIME", help="From then on: 2026-05-01T08:00, or '2 hours' ago.")
@@ -248,9 +254,9 @@ def _span(
     return max(low, first or 0), high if last is None else min(high, last)
 
 
-@ledger.command()
-@click.argument("control")
-@click.option("--gate", help="Only this gate.")
+@ledger.command(cls=ControlCommand, short_help="Compress and expire old records now.")
+@control_argument
+@gate_option
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @json_option
 def prune(control: str, gate: str | None, dry_run: bool, as_json: bool) -> None:

@@ -9,6 +9,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from headgate.cli.control_store import ControlCommand, control_argument
 from headgate.cli.plumbing import json_option, print_json
 from headgate.cli.tables import console, table
 from headgate.settings import retention_s
@@ -21,8 +22,8 @@ from headgate.view.wording import ago_text, retention_text
 __all__ = ["status"]
 
 
-@click.command(short_help="What every gate does now, and why.")
-@click.argument("control")
+@click.command(cls=ControlCommand, short_help="What every gate does now, and why.")
+@control_argument
 @json_option
 def status(control: str, as_json: bool) -> None:
     """What every gate and query in the folder CONTROL does now, and why.

@@ -14,12 +14,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from headgate.cli.control_store import ControlCommand
+from headgate.cli.control_store import ControlCommand, gates_there
 from headgate.cli.instants import instant
-from headgate.cli.plumbing import import_or_explain, json_option, print_json
+from headgate.cli.plumbing import DURATION, import_or_explain, json_option, print_json
 from headgate.cli.tables import console, table
 from headgate.cli.whatif_input import Selection, WhatIfInput, read_input
-from headgate.durations import seconds
 from headgate.errors import BadArgument
 from headgate.settings import GateSettings
 from headgate.view.what_if import (
@@ -43,10 +42,8 @@ _FIRST_GUESS = 0.03  # of a kept row's price: what a row costs that is shed, whe
     cls=ControlCommand, short_help="What a target would have done, from what is recorded already."
 )
 @click.argument("input_", metavar="INPUT")
-@click.option("--hold", metavar="DURATION", help="The longest that a batch may take.")
-@click.option(
-    "--delay", metavar="DURATION", help="Instead: the longest from a row's arrival to its result."
-)
+@click.option("--hold", type=DURATION, help="The longest that a batch may take.")
+@click.option("--delay", type=DURATION, help="Instead: the longest from a row's arrival to its result.")
 @click.option(
     "--sweep",
     metavar="auto|TARGETS",
@@ -54,27 +51,25 @@ _FIRST_GUESS = 0.03  # of a kept row's price: what a row costs that is shed, whe
 )
 @click.option("--min-keep", type=float, help="The least share that is ever kept, in (0, 1].")
 @click.option("--inside", type=float, help="The share of batches that should end within the target.")
-@click.option("--gate", help="Of a control store or a query with several gates: which one.")
+@click.option(
+    "--gate",
+    shell_complete=gates_there,
+    help="Of a control store or a query with several gates: which one.",
+)
 @click.option("--query", help="Of several queries: the first characters of its id, or its name.")
 @click.option("--since", metavar="TIME", help="From then on: 2026-05-01T08:00, or '2 hours' ago.")
 @click.option("--until", metavar="TIME", help="Up to then, likewise.")
 @click.option("--last", type=click.IntRange(1), help="Only the latest so many batches.")
-@click.option(
-    "--was", metavar="DURATION", help="The target that held, for the check; a ledger knows it."
-)
-@click.option("--trigger", metavar="DURATION", help="The trigger's interval, where it does not show.")
+@click.option("--was", type=DURATION, help="The target that held, for the check; a ledger knows it.")
+@click.option("--trigger", type=DURATION, help="The trigger's interval, where it does not show.")
 @click.option("--cap", type=click.IntRange(1), help="Rows that the source hands out at most in a batch.")
 @click.option(
     "--keep", "first", multiple=True, metavar="GROUP",
     help="Of a trace with groups: one that is shed last; may be repeated, most valuable first.",
 )  # fmt: skip
-@click.option(
-    "--fixed", metavar="DURATION", help="For a trace: what a batch takes before its first row."
-)
-@click.option(
-    "--per-row", metavar="DURATION", help="For a trace: what a kept row takes, such as '20 us'."
-)
-@click.option("--per-shed-row", metavar="DURATION", help="What a shed row takes.  [default: 3 % of it]")
+@click.option("--fixed", type=DURATION, help="For a trace: what a batch takes before its first row.")
+@click.option("--per-row", type=DURATION, help="For a trace: what a kept row takes, such as '20 us'.")
+@click.option("--per-shed-row", type=DURATION, help="What a shed row takes.  [default: 3 % of it]")
 @click.option("--noise", type=float, help="For a trace: how far batches miss that.  [default: 0.1]")
 @click.option("--runs", type=click.IntRange(2), help="Virtual runs for each target; more where quick.")
 @click.option(
@@ -86,8 +81,8 @@ _FIRST_GUESS = 0.03  # of a kept row's price: what a row costs that is shed, whe
 @json_option
 def whatif(
     input_: str,
-    hold: str | None,
-    delay: str | None,
+    hold: float | None,
+    delay: float | None,
     sweep: str | None,
     first: tuple[str, ...],
     plot: Path | None,
@@ -115,10 +110,7 @@ def whatif(
     )  # fmt: skip
     read = read_input(input_, which, first)
     kind, wanted = _wanted(hold, delay, sweep, read)
-    recording = read.recording.told(
-        told_trigger_s=None if options["trigger"] is None else seconds(options["trigger"], "trigger"),
-        told_cap=options["cap"],
-    )
+    recording = read.recording.told(told_trigger_s=options["trigger"], told_cap=options["cap"])
     base = read.settings or _settings(kind, 1.0)
     changes = {name: options[name] for name in ("min_keep", "inside") if options[name] is not None}
     was = _was(read, kind, options["was"])
@@ -139,21 +131,20 @@ def whatif(
 
 
 def _wanted(
-    hold: str | None, delay: str | None, sweep: str | None, read: WhatIfInput
+    hold: float | None, delay: float | None, sweep: str | None, read: WhatIfInput
 ) -> tuple[str, list[float]]:
     """Which kind of target, and which ones; none: choose some."""
     if hold is not None and delay is not None:
         raise BadArgument("--hold and --delay: a gate holds one of them; give only one")
     of_gate = "delay" if read.settings is not None and read.settings.delay is not None else "hold"
     kind = "delay" if delay is not None else "hold" if hold is not None else of_gate
-    targets = (
-        [] if sweep in (None, "auto") else [seconds(part, "sweep") for part in str(sweep).split(",")]
-    )
+    many = "" if sweep in (None, "auto") else str(sweep)
+    targets = [DURATION.convert(part, None, None) for part in many.split(",")] if many else []
     one = delay if delay is not None else hold
     if one is not None:
         if sweep == "auto":
             raise BadArgument("--sweep auto chooses targets itself: leave out --hold and --delay")
-        targets.insert(0, seconds(one, kind))
+        targets.insert(0, one)
     return kind, list(dict.fromkeys(targets))
 
 
@@ -161,10 +152,10 @@ def _settings(kind: str, target_s: float) -> GateSettings:
     return GateSettings(delay=target_s) if kind == "delay" else GateSettings(hold=target_s)
 
 
-def _was(read: WhatIfInput, kind: str, told: str | None) -> GateSettings | None:
+def _was(read: WhatIfInput, kind: str, told: float | None) -> GateSettings | None:
     """The settings under which it was recorded, where rows were shed."""
     if told is not None:
-        return _settings(kind, seconds(told, "was"))
+        return _settings(kind, told)
     return read.settings if read.shed_by_them else None
 
 
@@ -182,11 +173,10 @@ def _costs(
             "what batches cost is not in a trace: give --fixed, what a batch takes before its first "
             "row, and --per-row, such as --fixed '300 ms' --per-row '20 us'"
         )
-    per_row = seconds(options["per_row"], "per-row")
-    shed = options["per_shed_row"]
-    per_shed = _FIRST_GUESS * per_row if shed is None else seconds(shed, "per-shed-row")
+    per_row, per_shed = options["per_row"], options["per_shed_row"]
+    per_shed = _FIRST_GUESS * per_row if per_shed is None else per_shed
     noise = 0.1 if options["noise"] is None else float(options["noise"])
-    return given(seconds(options["fixed"], "fixed"), max(1e-12, per_row - per_shed), per_shed, noise)
+    return given(options["fixed"], max(1e-12, per_row - per_shed), per_shed, noise)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from headgate.errors import BadArgument
+from headgate.errors import BadArgument, ControlFolderError
 from headgate.settings import RETENTION_S, GateSettings
 from headgate.store.beats import heard_of
 from headgate.store.guards import guard_in
@@ -65,7 +65,7 @@ def _gate(
         asked = _asked(folder, name) if told is None else _steered(GateSettings.from_json(told))
     except BadArgument:
         raise
-    except ValueError as error:  # cut off by a crash; the rest can be told
+    except (ControlFolderError, ValueError) as error:  # cut off by a crash; the rest can be told
         asked = {"kind": "gate", "mode": "?", "target": f"settings cannot be read ({error})"}
         asked |= {"target_s": None, "settings": {}, "retention": None}
     if rows is None:
