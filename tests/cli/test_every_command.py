@@ -184,8 +184,6 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     for batch in range(3):
         record = Record("rides", "q1", batch, 10, 10, 0, KEEP_ALL, started_at=100.0 + batch)
         Ledger(gates, "rides", "q1").append(record)
-            Record("rides", "q1", batch, 10, 10, 0, KEEP_ALL, started_at=100.0 + batch)
-        )
     files = {
         "broken": ("broken.json", '{"a": 1\n}}}\nnonsense\n'),
         "notes": ("notes.json", '{"a": 1}\n{"b": 2}\n'),

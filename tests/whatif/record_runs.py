@@ -1,4 +1,4 @@
-"""How `tests/whatif/recorded` was made: two runs of one burst on a real Spark, as their progress says.
+"""How `tests/whatif/recorded` was made: runs of one burst on a real Spark, as their progress says.
 
     python -m tests.whatif.record_runs tests/whatif/recorded
 
