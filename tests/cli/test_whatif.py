@@ -90,9 +90,10 @@ def test_a_ledger_knows_what_held(store: Path) -> None:
 def test_a_trace_tells_groups_apart(trace: Path) -> None:
     costs = ("--fixed", "300 ms", "--per-row", "60 us", "--trigger", "1s")
     text = said(trace, "--hold", 2, *costs, "--keep", "vip", "--runs", 3)
-    shed = dict(re.findall(r"([\d.]+ %|below 0.1 %|0 %) of (vip|rest)", text.split("Shed:")[1])[::1])
-    assert {name: share for share, name in shed.items()}["vip"] == "0 %"
-    assert "delay of at most" in text
+    found = re.search(r"Shed: ([\d.]+|below 0.1) % of vip, ([\d.]+) % of rest", text)
+    assert found, text
+    assert found[1] == "below 0.1" or float(found[1]) < 2.0, "only while its share is not known yet"
+    assert float(found[2]) > 10.0
 
 
 def test_a_trace_may_be_parquet(trace: Path, tmp_path: Path) -> None:

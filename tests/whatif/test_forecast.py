@@ -35,8 +35,8 @@ def truth(batches: list[BatchRun], settings: GateSettings) -> Outcome:
 @pytest.mark.parametrize("target_s", [1.0, 2.0])
 def test_from_a_query_without_a_gate_it_foretells_what_one_does(target_s: float) -> None:
     settings = GateSettings(hold=target_s)
-    found = ask(recording(lived()), [settings], runs=15)
-    fact = truth(lived(HoldDuration(target_s)), settings)
+    found = ask(recording(lived(seconds=400.0)), [settings], runs=10)
+    fact = truth(lived(HoldDuration(target_s), seconds=400.0), settings)
     made = found.forecasts[0]
     assert made.outcome.kept == pytest.approx(fact.kept, abs=0.03)
     assert made.low.kept <= fact.kept <= made.high.kept

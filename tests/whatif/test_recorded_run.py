@@ -1,8 +1,8 @@
 """The forecast of a run on a real Spark, against what that run did.
 
 `recorded/` has the progress of 61 batches behind a gate with a target of 2 s, in bursts of up to four
-times what two busy cores could process; `record_runs.py` made it. Tolerances: 5 points of the share kept,
-8 of the share inside, 35 % of the 95th percentile of the delay (a burst more or less in 90 seconds).
+times what two busy cores could process; `record_runs.py` made it. Tolerances: 5 points of the share
+kept, 8 of the share inside, 35 % of the 95th percentile of the delay (a burst more or less in 90 s).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from headgate.cli.serve import serve
 from headgate.cli.set import set_
 from headgate.cli.status import status
 from headgate.cli.top import top
-from headgate.cli.whatif import whatif
+from headgate.cli.whatif.command import whatif
 
 __all__ = ["main"]
 

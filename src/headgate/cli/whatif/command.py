@@ -18,7 +18,7 @@ from headgate.cli.control_store import ControlCommand, gates_there
 from headgate.cli.instants import instant
 from headgate.cli.plumbing import DURATION, import_or_explain, json_option, print_json
 from headgate.cli.tables import console, table
-from headgate.cli.whatif_input import Selection, WhatIfInput, read_input
+from headgate.cli.whatif.input import Selection, WhatIfInput, read_input
 from headgate.errors import BadArgument
 from headgate.settings import GateSettings
 from headgate.view.what_if import (
@@ -121,7 +121,7 @@ def whatif(
         answer = ask(recording, asked, costs=costs, was=was, runs=options["runs"], tell=tell)
     picture = None
     if plot is not None:
-        picture = str(import_or_explain("headgate.cli.whatif_plot:save_plot", "plot")(answer, plot))
+        picture = str(import_or_explain("headgate.cli.whatif.plot:save_plot", "plot")(answer, plot))
     if as_json:
         print_json(_as_json(input_, read, answer, picture))
         return
