@@ -13,6 +13,9 @@ __all__ = ["Duration", "seconds"]
 Duration = str | float | int | timedelta
 
 _UNITS = {
+    "us": 1e-6,
+    "microsecond": 1e-6,
+    "microseconds": 1e-6,
     "ms": 1e-3,
     "millisecond": 1e-3,
     "milliseconds": 1e-3,

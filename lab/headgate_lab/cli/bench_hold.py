@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from headgate.cli.plumbing import import_or_explain, json_option
+from headgate.cli.plumbing import DURATION, import_or_explain, json_option
 from headgate_lab.cli.bench_tables import show
 
 __all__ = ["hold", "outage", "peers"]
@@ -16,7 +16,12 @@ __all__ = ["hold", "outage", "peers"]
 _ROOM = "headgate_lab.bench.hold"
 
 _target: Callable[[Any], Any] = click.option(
-    "--target", "target_s", default=2.0, show_default=True, help="Seconds that a batch may take."
+    "--target",
+    "target_s",
+    type=DURATION,
+    default="2 seconds",
+    show_default=True,
+    help="The longest a batch may take.",
 )
 _capacity: Callable[[Any], Any] = click.option(
     "--capacity", type=float, help="Rows a second that count as the capacity, instead of measuring it."
@@ -140,7 +145,7 @@ def hold(
 @click.option(
     "--loads", callback=_loads, metavar="LOADS", help="Multiples of the capacity; by default 2,5."
 )
-@click.option("--down", "down_s", type=float, help="Seconds of the outage; 60, quick: 20.")
+@click.option("--down", "down_s", type=DURATION, help="How long the outage lasts; 60 s, quick: 20 s.")
 @click.option(
     "--backlog",
     type=float,

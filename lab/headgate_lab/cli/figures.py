@@ -98,7 +98,9 @@ def _meaning(name: str) -> str:
 @click.option("--runs", type=click.IntRange(min=1), help="Runs for each point; each has its own stream.")
 @click.option("--quick", is_flag=True, help="Few points and few runs.")
 @click.option(
+    "--out",
     "--output",
+    "output",
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for the CSV and the picture; default: figures. With --json only if given.",
 )

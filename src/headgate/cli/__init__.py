@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from headgate import __version__
+from headgate.cli.completion import completion
 from headgate.cli.coordinator import coordinator
 from headgate.cli.demo import demo
 from headgate.cli.doctor import doctor
@@ -15,6 +16,7 @@ from headgate.cli.serve import serve
 from headgate.cli.set import set_
 from headgate.cli.status import status
 from headgate.cli.top import top
+from headgate.cli.whatif.command import whatif
 
 __all__ = ["main"]
 
@@ -24,14 +26,25 @@ __all__ = ["main"]
 def main() -> None:
     """Load shedding for Spark Structured Streaming: hold a latency target, and keep the books.
 
+    CONTROL, the control store that gates were given as control=, is the first argument of the commands
+    that look at one; --control says the same anywhere on the line.
+
     \b
     Examples:
       headgate demo                                  a stream at 5 times capacity, twice
-      headgate doctor --control /shared/control      would gates work here?
+      headgate whatif progress.json --hold 2s        what would a gate have shed?
+      headgate doctor /shared/control                would gates work here?
       headgate status /shared/control                what every gate does now
-      headgate serve --control /shared/control       the same as a live page
+      headgate serve /shared/control                 the same as a live page
       headgate set /shared/control rides --mode monitor
       headgate ledger verify /shared/control         does every row add up?
+
+    \b
+    Exit code:
+      0  done
+      1  it ran, and says no: problems (doctor), books that do not balance (ledger verify)
+      2  it was asked wrongly, or something it needs is not there: one line says what to do
+      3, 4  of ledger verify: doubtful, missing
     """
 
 
@@ -41,9 +54,11 @@ main.add_command(status)
 main.add_command(serve)
 main.add_command(top)
 main.add_command(set_)
+main.add_command(whatif)
 main.add_command(ledger)
 main.add_command(coordinator)
 main.add_command(federation)
+main.add_command(completion)
 main.add_command(
     LazyGroup(
         "kafka",

@@ -13,9 +13,8 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from headgate.cli.plumbing import import_or_explain, json_option, print_json
+from headgate.cli.plumbing import DURATION, import_or_explain, json_option, print_json
 from headgate.cli.tables import console, table
-from headgate.durations import seconds
 from headgate.errors import BadArgument, ControlFolderError, CoordinatorGone, CoordinatorRefused
 from headgate.sites.wire.client import fetch_json
 from headgate.sites.wire.http import is_loopback
@@ -45,8 +44,20 @@ _secret_option = click.option(
 )
 @_secret_option
 @click.option("--open", "is_open", is_flag=True, help="No tokens; only on a loopback address.")
-@click.option("--lease", default="15s", show_default=True, help="Silence until a site can be replaced.")
-@click.option("--forget", default="10m", show_default=True, help="Silence until it no longer counts.")
+@click.option(
+    "--lease",
+    type=DURATION,
+    default="15s",
+    show_default=True,
+    help="Silence until a site can be replaced.",
+)
+@click.option(
+    "--forget",
+    type=DURATION,
+    default="10m",
+    show_default=True,
+    help="Silence until it no longer counts.",
+)
 @click.option(
     "-v", "--verbose", is_flag=True, help="Log every refusal on standard error, of single queries too."
 )
@@ -58,8 +69,8 @@ def coordinator(
     state: Path | None,
     secret_file: str | None,
     is_open: bool,
-    lease: str,
-    forget: str,
+    lease: float,
+    forget: float,
     verbose: bool,
 ) -> None:
     """Serve the coordinators of many queries until ctrl-C; prints the address once it takes requests.
@@ -91,11 +102,10 @@ def coordinator(
         not verbose
     ):  # it warns of every request that is none, and strangers could fill the disk with that
         logging.getLogger("uvicorn").setLevel(logging.ERROR)
-    lease_s, forget_s = seconds(lease, "lease"), seconds(forget, "forget")
     server_class: Any = import_or_explain("headgate.coordinator.service:CoordinatorServer", "server")
     registry_class: Any = import_or_explain("headgate.coordinator.registry:Registry", "server")
     settings: Any = import_or_explain("headgate.coordinator.registry:RegistrySettings", "server")(
-        lease_s, forget_s
+        lease, forget
     )
     if state is None:
         _serve(server_class, registry_class(settings), secret, host, port, state)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from headgate.cli.plumbing import import_or_explain, json_option, print_json
+from headgate.cli.control_store import ControlCommand
+from headgate.cli.plumbing import DURATION, import_or_explain, json_option, print_json
 from headgate.errors import BadArgument, MissingExtra
 
 if TYPE_CHECKING:
@@ -21,7 +22,12 @@ if TYPE_CHECKING:
 __all__ = ["demo"]
 
 
-@click.command(short_help="The same overload twice: without a gate, and with one.")
+@click.command(cls=ControlCommand, short_help="The same overload twice: without a gate, and with one.")
+@click.argument(
+    "control",
+    default="out/demo-control",
+    type=click.Path(file_okay=False, path_type=Path),
+)
 @click.option("--seconds", default=45.0, show_default=True, help="How long each of the two runs takes.")
 @click.option(
     "--rate",
@@ -31,21 +37,28 @@ __all__ = ["demo"]
     help="Rows per second that arrive; auto takes --load times what this machine sustains.",
 )
 @click.option("--load", type=float, help="Times what this machine sustains.  [default: 5]")
-@click.option("--target", default="2 seconds", show_default=True, help="The longest a batch may take.")
-@click.option("--trigger", default="1 second", show_default=True, help="Interval between batches.")
 @click.option(
+    "--target",
+    type=DURATION,
+    default="2 seconds",
+    show_default=True,
+    help="The longest a batch may take.",
+)
+@click.option(
+    "--trigger",
+    type=DURATION,
+    default="1 second",
+    show_default=True,
+    help="Interval between batches.",
+)
+@click.option(
+    "--plot",
     "--out",
+    "out",
     default="out/demo.png",
     show_default=True,
     type=click.Path(dir_okay=False, path_type=Path),
     help="The picture of both runs.",
-)
-@click.option(
-    "--control",
-    default="out/demo-control",
-    show_default=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    help="The gate's control folder; its ledger stays there.",
 )
 @click.option("--page", is_flag=True, help="A live page of the gate, until ctrl-C; prints its address.")
 @json_option
@@ -53,8 +66,8 @@ def demo(
     seconds: float,
     rate: str,
     load: float | None,
-    target: str,
-    trigger: str,
+    target: float,
+    trigger: float,
     out: Path,
     control: Path,
     page: bool,
@@ -63,7 +76,8 @@ def demo(
     """A stream at several times what this machine sustains, without a gate and then with one.
 
     Median speeds of 300 roads, over the last 10 seconds, every 2 seconds: first the rate that this
-    machine sustains is measured, then the same overload runs twice. Takes two to three minutes.
+    machine sustains is measured, then the same overload runs twice. Takes two to three minutes. The
+    gate's control folder is CONTROL, out/demo-control unless told; its ledger stays there.
 
     In the figures, inside_target is the share of the batches after the tenth that ended within the
     target (of all batches, where a run has ten or fewer), and a delay is a batch's: from the arrival
@@ -120,7 +134,7 @@ def _tell(result: DemoResult, picture: str | None, control: Path) -> None:
     click.echo(f"Every batch: headgate ledger show {control} --gate demo")
 
 
-def _plan(seconds: float, rate: str, load: float | None, target: str, trigger: str) -> Demo:
+def _plan(seconds: float, rate: str, load: float | None, target: float, trigger: float) -> Demo:
     from headgate.demo.run import Demo
     from headgate.demo.workload import Workload
 

@@ -10,7 +10,8 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from headgate.cli.plumbing import json_option, print_json
+from headgate.cli.control_store import ControlCommand, control_argument
+from headgate.cli.plumbing import DURATION, json_option, print_json
 from headgate.cli.tables import console
 from headgate.errors import BadArgument
 
@@ -22,8 +23,10 @@ __all__ = ["doctor"]
 _STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 
 
-@click.command(short_help="Can this cluster run Headgate, and what should be changed first?")
-@click.option("--control", required=True, metavar="PLACE", help="What gates will get as control=.")
+@click.command(
+    cls=ControlCommand, short_help="Can this cluster run Headgate, and what should be changed first?"
+)
+@control_argument
 @click.option("--master", default="local[2]", show_default=True, help="Where gates will run.")
 @click.option(
     "--py-files", metavar="ARCHIVE", help="As for spark-submit: how Headgate reaches executors."
@@ -31,15 +34,22 @@ _STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 @click.option(
     "--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark's; may be repeated."
 )
-@click.option("--within", default="45 seconds", show_default=True, help="How long executors may take.")
+@click.option(
+    "--within",
+    type=DURATION,
+    default="45 seconds",
+    show_default=True,
+    help="How long executors may take.",
+)
 @json_option
 def doctor(
-    control: str, master: str, py_files: str | None, conf: tuple[str, ...], within: str, as_json: bool
+    control: str, master: str, py_files: str | None, conf: tuple[str, ...], within: float, as_json: bool
 ) -> None:
     """Run a small job, and say whether gates would work: versions, store, clocks, settings.
 
     It takes less than a minute. Headgate must be importable by the executors' Python; --py-files sends
-    an archive along. Credentials are the environment's, here and on the executors.
+    an archive along. Credentials are the environment's, here and on the executors. CONTROL is what gates
+    will get as control=.
 
     \b
     Exit code:
@@ -89,7 +99,7 @@ def _settings(py_files: str | None, conf: tuple[str, ...]) -> dict[str, str]:
     return given
 
 
-def _looked(control: str, master: str, settings: dict[str, str], within: str) -> Diagnosis:
+def _looked(control: str, master: str, settings: dict[str, str], within: float) -> Diagnosis:
     from headgate.demo.session import quiet_session
     from headgate.spark.doctor.call import doctor as look
 

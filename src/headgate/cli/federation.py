@@ -8,6 +8,7 @@ from typing import Any
 import click
 from rich.table import Table
 
+from headgate.cli.control_store import ControlCommand, control_argument
 from headgate.cli.plumbing import CommandsOfOthers, json_option, print_json
 from headgate.cli.tables import console as table_console
 from headgate.cli.tables import table
@@ -32,8 +33,8 @@ def federation() -> None:
     """
 
 
-@federation.command(short_help="The queries at the sites with this control folder.")
-@click.argument("control")
+@federation.command(cls=ControlCommand, short_help="The queries at the sites with this control folder.")
+@control_argument
 @json_option
 def status(control: str, as_json: bool) -> None:
     """How every query fares at the sites that use this control folder.

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime
 from typing import Any
 
 import click
 from rich.table import Table
 from rich.text import Text
 
+from headgate.cli.control_store import (
+    ControlCommand,
+    control_argument,
+    gate_option,
+    query_option,
+)
 from headgate.cli.folders import gate_queries
+from headgate.cli.instants import instant
 from headgate.cli.plumbing import json_option, print_json
 from headgate.cli.tables import console, table
-from headgate.durations import seconds
-from headgate.errors import BadArgument
 from headgate.store.folder import used_control_folder
 from headgate.store.ledger.audit import Audit, audit
 from headgate.store.ledger.records import Ledger, Record, gates_in
@@ -34,10 +38,10 @@ def ledger() -> None:
     """
 
 
-@ledger.command()
-@click.argument("control")
-@click.option("--gate", help="Only this gate.")
-@click.option("--query", help="Only this query; the first characters of its id will do.")
+@ledger.command(cls=ControlCommand, short_help="The latest batches of each gate and query.")
+@control_argument
+@gate_option
+@query_option
 @click.option("--last", default=20, show_default=True, type=click.IntRange(1), help="Batches shown.")
 @json_option
 def show(control: str, gate: str | None, query: str | None, last: int, as_json: bool) -> None:
@@ -116,10 +120,10 @@ def _rate(record: Record) -> str:
     return f"{record.plan.default:.2%}{more}"
 
 
-@ledger.command()
-@click.argument("control")
-@click.option("--gate", help="Only this gate.")
-@click.option("--query", help="Only this query; the first characters of its id will do.")
+@ledger.command(cls=ControlCommand, short_help="Does every row add up? The exit code says it.")
+@control_argument
+@gate_option
+@query_option
 @click.option("--first", type=click.IntRange(0), help="From this batch on.")
 @click.option("--last", type=click.IntRange(0), help="Up to this batch.")
 @click.option("--since", metavar="TIME", help="From then on: 2026-05-01T08:00, or '2 hours' ago.")
@@ -155,7 +159,7 @@ def verify(
     """
     folder = used_control_folder(control)
     now = time.time()
-    times = _instant("since", since, now), _instant("until", until, now)
+    times = instant("since", since, now), instant("until", until, now)
     found = []
     for pair in gate_queries(folder, gate, query):
         low, high = _span(Ledger(folder, pair.gate, pair.query), first, last, times)
@@ -242,22 +246,6 @@ def _list(batches: list[int], most: int = 10) -> str:
     return f"batch {shown}" + (f" and {len(batches) - most} more" if len(batches) > most else "")
 
 
-def _instant(name: str, text: str | None, now: float) -> float | None:
-    """A time of day, or how long ago."""
-    if text is None:
-        return None
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        pass
-    try:
-        return now - seconds(text, name)
-    except BadArgument:
-        raise BadArgument(
-            f"--{name} {text!r} is no time: write 2026-05-01T08:00, or how long ago, such as '2 hours'"
-        ) from None
-
-
 def _span(
     kept: Ledger, first: int | None, last: int | None, times: tuple[float | None, float | None]
 ) -> tuple[int | None, int | None]:
@@ -268,9 +256,9 @@ def _span(
     return max(low, first or 0), high if last is None else min(high, last)
 
 
-@ledger.command()
-@click.argument("control")
-@click.option("--gate", help="Only this gate.")
+@ledger.command(cls=ControlCommand, short_help="Compress and expire old records now.")
+@control_argument
+@gate_option
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @json_option
 def prune(control: str, gate: str | None, dry_run: bool, as_json: bool) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
 import json
 from collections.abc import Callable
@@ -10,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headgate.durations import seconds
 from headgate.errors import HeadgateError, MissingExtra
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 __all__ = [
+    "DURATION",
     "CommandsOfOthers",
     "LazyGroup",
     "TeachingGroup",
@@ -23,6 +27,23 @@ __all__ = [
     "json_option",
     "print_json",
 ]
+
+
+class _Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """A duration as `headgate.durations` reads it, or a bare number of seconds; in seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The seconds; refuses what is no positive duration."""
+        with contextlib.suppress(TypeError, ValueError):
+            value = float(value)
+        given = "duration" if param is None or param.name is None else param.opts[0].lstrip("-")
+        return seconds(value, given)
+
+
+#: For every option that is a time: ``2s``, ``"500 ms"``, ``1.5``.
+DURATION = _Duration()
 
 json_option: Callable[[Any], Any] = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object on standard output, nothing else."
@@ -45,14 +66,28 @@ class _OneLine(click.ClickException):
 
 
 class TeachingGroup(click.Group):
-    """Turns every `HeadgateError` into one line on standard error; its message already teaches."""
+    """Turns every `HeadgateError` into one line on standard error; its message already teaches.
+
+    So it does with what the system refuses: a file that may not be written, a port that is taken.
+    """
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the subcommand, and turn Headgate's errors into one line."""
+        """Run the subcommand, and turn Headgate's errors and the system's into one line."""
         try:
             return super().invoke(ctx)
         except HeadgateError as error:
             raise _OneLine(" ".join(str(error).split())) from error
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise  # whoever read standard output has gone: click ends quietly
+            raise _OneLine(_of_the_system(error)) from error
+
+
+def _of_the_system(error: OSError) -> str:
+    """What a file, a folder, a store or a port said, in one line, with a next step."""
+    said = " ".join(str(error.strerror or error).split())
+    where = f" ({error.filename})" if error.filename else ""
+    return f"{said}{where}: check that it is there, and that this user may read and write it"
 
 
 #: Entry points that add commands: ``bench`` to `headgate`, ``federation.demo`` to `headgate federation`.

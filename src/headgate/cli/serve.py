@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from headgate.cli.plumbing import import_or_explain
-from headgate.durations import seconds
+from headgate.cli.control_store import ControlCommand, control_argument
+from headgate.cli.plumbing import DURATION, import_or_explain
 from headgate.sites.wire.http import is_loopback
 from headgate.sites.wire.tokens import read_secret
 from headgate.store.folder import is_used
@@ -18,10 +18,8 @@ from headgate.store.places.place import control_place
 __all__ = ["serve"]
 
 
-@click.command(short_help="A live page of all gates, and their metrics.")
-@click.option(
-    "--control", required=True, metavar="FOLDER|ADDRESS", help="The control store of the gates."
-)
+@click.command(cls=ControlCommand, short_help="A live page of all gates, and their metrics.")
+@control_argument
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to serve at.")
 @click.option("--port", default=8471, show_default=True, help="Port to serve at; 0 for any free one.")
 @click.option(
@@ -32,12 +30,12 @@ __all__ = ["serve"]
 )
 @click.option(
     "--refresh",
-    metavar="DURATION",
+    type=DURATION,
     help="Time between two looks at the store.  [default: 2 s; 10 s for an object store]",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Log changes and refusals on standard error.")
 def serve(
-    control: str, host: str, port: int, token_file: str | None, refresh: str | None, verbose: bool
+    control: str, host: str, port: int, token_file: str | None, refresh: float | None, verbose: bool
 ) -> None:
     """Serve a live page of all gates in the store CONTROL until ctrl-C; prints its address.
 
@@ -58,10 +56,9 @@ def serve(
     )
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # strangers could fill the disk with the rest
     place = control_place(control)
-    every_s = None if refresh is None else seconds(refresh, "refresh")
     secret = None if token_file is None else read_secret(token_file, make=True, by="headgate serve")
     server_class: Any = import_or_explain("headgate.page.server:PageServer", "page")
-    server = server_class(place, secret=secret, host=host, port=port, refresh_s=every_s)
+    server = server_class(place, secret=secret, host=host, port=port, refresh_s=refresh)
     if not is_used(place):
         click.echo(f"nothing is in {control!r} yet: the page waits for its first gate", err=True)
     if not is_loopback(host):

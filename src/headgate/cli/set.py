@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from headgate.cli.plumbing import json_option, print_json
+from headgate.cli.control_store import ControlCommand, control_argument, gates_there
+from headgate.cli.plumbing import DURATION, json_option, print_json
 from headgate.errors import BadArgument
 from headgate.settings import MODES, GateSettings
 from headgate.store.folder import used_control_folder
@@ -16,12 +17,12 @@ from headgate.view.wording import retention_text, target_text
 __all__ = ["set_"]
 
 
-@click.command("set", short_help="Change a gate while its query runs.")
-@click.argument("control")
-@click.argument("gate")
+@click.command("set", cls=ControlCommand, short_help="Change a gate while its query runs.")
+@control_argument
+@click.argument("gate", shell_complete=gates_there)
 @click.option("--mode", type=click.Choice(MODES), help="off and monitor keep every row.")
-@click.option("--hold", metavar="DURATION", help="The longest a batch may take.")
-@click.option("--delay", metavar="DURATION", help="The longest from a row's arrival to its result.")
+@click.option("--hold", type=DURATION, help="The longest a batch may take.")
+@click.option("--delay", type=DURATION, help="The longest from a row's arrival to its result.")
 @click.option("--rate", type=float, help="A fixed share of rows to keep, in (0, 1].")
 @click.option("--min-keep", type=float, help="The least share that is ever kept, in (0, 1].")
 @click.option("--floor", type=float, hidden=True)  # as it was called in 0.1.0

@@ -9,6 +9,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from headgate.cli.control_store import ControlCommand, control_argument
 from headgate.cli.plumbing import json_option, print_json
 from headgate.cli.tables import console, long_table, table
 from headgate.errors import BadArgument
@@ -26,8 +27,8 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-@click.command(short_help="What every gate does now, and why.")
-@click.argument("control")
+@click.command(cls=ControlCommand, short_help="What every gate does now, and why.")
+@control_argument
 @click.option("--gate", help="Only this gate.")
 @json_option
 def status(control: str, gate: str | None, as_json: bool) -> None:

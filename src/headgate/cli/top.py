@@ -11,9 +11,9 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from headgate.cli.plumbing import import_or_explain
+from headgate.cli.control_store import ControlCommand, control_argument
+from headgate.cli.plumbing import DURATION, import_or_explain
 from headgate.cli.tables import console, table
-from headgate.durations import seconds
 from headgate.errors import HeadgateError
 from headgate.store.folder import used_control_folder
 from headgate.view.wording import clock_text, count_text, seconds_text, share_text
@@ -27,11 +27,17 @@ __all__ = ["top"]
 _STYLES = {"healthy": "green", "shedding": "yellow", "attention": "yellow", "trouble": "bold red"}
 
 
-@click.command(short_help="All gates in a table that follows them.")
-@click.argument("control")
-@click.option("--refresh", default="2 seconds", show_default=True, help="Time between two looks.")
+@click.command(cls=ControlCommand, short_help="All gates in a table that follows them.")
+@control_argument
+@click.option(
+    "--refresh",
+    type=DURATION,
+    default="2 seconds",
+    show_default=True,
+    help="Time between two looks.",
+)
 @click.option("--looks", type=click.IntRange(min=1), help="End after so many looks; else at ctrl-C.")
-def top(control: str, refresh: str, looks: int | None) -> None:
+def top(control: str, refresh: float, looks: int | None) -> None:
     """Every gate in the store CONTROL in one table, until ctrl-C: the page's verdicts in a terminal.
 
     \b
@@ -40,7 +46,6 @@ def top(control: str, refresh: str, looks: int | None) -> None:
       headgate top s3://bucket/control --refresh "10 seconds"
       headgate top /shared/control --looks 1          once, as for a log
     """
-    every_s = seconds(refresh, "refresh")
     folder = used_control_folder(control)
     observer: Any = import_or_explain("headgate.view.observer:Observer", "page")(folder)
     out, shown = console(), 0
@@ -50,7 +55,7 @@ def top(control: str, refresh: str, looks: int | None) -> None:
             shown += 1
             if looks is not None and shown >= looks:
                 return
-            time.sleep(every_s)
+            time.sleep(refresh)
 
 
 def _looked(observer: Any) -> RenderableType:

@@ -6,7 +6,7 @@ import time
 import uuid
 from typing import Any
 
-from headgate.errors import BadArgument
+from headgate.errors import BadArgument, ControlFolderError
 from headgate.settings import GateSettings
 from headgate.store.folder import check_gate_name, read_json, unclaim, write_json
 from headgate.store.guards import guard_in
@@ -68,7 +68,7 @@ class SettingsFile:
         write_json(self._folder / "gate.json", {**settings.to_json(), **fixed})
 
     def _declared(self) -> dict[str, Any]:
-        value = read_json(self._folder / "gate.json")
+        value = self._read("gate.json")
         if value is None and guard_in(self._control, self.gate) is not None:
             raise BadArgument(
                 f"{self.gate!r} is a guard, and follows its code: change the call of guard() and start "
@@ -88,8 +88,24 @@ class SettingsFile:
 
     def overrides(self) -> dict[str, Any]:
         """The settings that people changed since, by name."""
-        value = read_json(self._folder / "overrides.json")
+        value = self._read("overrides.json")
         return {} if value is None else dict(value)
+
+    def _read(self, name: str) -> Any:
+        """What a file holds, None where there is none; refuses one that is damaged."""
+        try:
+            value = read_json(self._folder / name)
+        except ValueError as error:
+            raise self._damaged(name, str(error)) from error
+        if not isinstance(value, dict | None):
+            raise self._damaged(name, f"a {type(value).__name__} and no object")
+        return value
+
+    def _damaged(self, name: str, reason: str) -> ControlFolderError:
+        return ControlFolderError(
+            f"{str(self._folder / name)!r} is damaged ({reason}): remove it, and start the query of "
+            f"gate {self.gate!r} again, which writes what its code says"
+        )
 
     def effective(self) -> GateSettings:
         """What holds: the code's settings with people's changes on top."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import tempfile
 import threading
@@ -80,6 +81,9 @@ def start(port: int, data: Path | None, topics: tuple[str, ...], partitions: int
 @click.option("--total", default=50_000, show_default=True, help="Rows to send, exactly.")
 @click.option("--seed", default=0, show_default=True, help="Same seed, same rows and counts.")
 @click.option("--first-id", default=0, show_default=True, help="Id of the first row.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object on standard output, nothing else."
+)
 def produce(
     bootstrap: str,
     topic: str,
@@ -90,6 +94,7 @@ def produce(
     total: int,
     seed: int,
     first_id: int,
+    as_json: bool,
 ) -> None:
     """Send rides in bursts: JSON with id, route, fare, priority ('high' or 'low') and sent (ms).
 
@@ -103,7 +108,10 @@ def produce(
         count = send(bootstrap, topic, schedule, first_id=first_id)
     except HeadgateError as error:
         raise click.ClickException(str(error)) from None
-    click.echo(f"{count} rows sent to {topic} at {bootstrap}")
+    if as_json:
+        click.echo(json.dumps({"bootstrap": bootstrap, "topic": topic, "rows": count}, indent=2))
+    else:
+        click.echo(f"{count} rows sent to {topic} at {bootstrap}")
 
 
 if __name__ == "__main__":

@@ -1,61 +1,67 @@
-"""What if the target had been another one? The recorded batches once more, in virtual time.
+"""What if the target had been another one? The answers in words, on the page and in a terminal.
 
-The rows come as they came. What batches cost is fitted to the records with the controller's own fit, and
-the shipped controller runs in the shipped engine (`headgate.whatif`), once with the settings that hold
-and once with those asked about, so that what the model leaves out is left out of both.
+The engine is `headgate.whatif`: the recorded rows come once more in virtual time, at the prices that the
+records show, and the shipped controller and policy decide.
 """
 
 from __future__ import annotations
 
-import bisect
-import itertools
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headgate.control.batch_cost import BatchCost
 from headgate.errors import BadArgument
 from headgate.settings import GateSettings
 from headgate.store.ledger.record import Record
 from headgate.view.wording import count_text, seconds_text, share_text
-from headgate.whatif.microbatch import BatchRun, Cost, MicroBatches, Workload
+from headgate.whatif.answer import Answer, Check, ask
+from headgate.whatif.forecast import Forecast, Outcome
+from headgate.whatif.ledger_log import recorded_by_ledger
+from headgate.whatif.recording import LEAST_BATCHES
 
-__all__ = ["LEAST_BATCHES", "Outcome", "WhatIf", "what_if"]
+__all__ = [
+    "LEAST_BATCHES",
+    "WhatIf",
+    "check_sentence",
+    "forecast_sentence",
+    "groups_sentence",
+    "range_text",
+    "what_if",
+]
 
-#: Fewer batches say too little of what rows cost; more would take longer than somebody waits.
-LEAST_BATCHES, MOST_BATCHES = 20, 4000
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of the rows, and how many batches were inside the target."""
-
-    kept: float
-    inside: float
-    longest_s: float
+#: More would take longer than somebody waits in front of a page.
+MOST_BATCHES, _RUNS = 4000, 3
 
 
 @dataclass(frozen=True)
 class WhatIf:
     """As it was recorded, and in virtual time with the settings that hold and with those asked about."""
 
-    batches: int
-    arrived: int
+    answer: Answer
+    #: What was recorded, and the present settings in virtual time.
     recorded: Outcome
     held: Outcome
-    asked: Outcome
     target_s: float
     asked_s: float
 
     @property
+    def asked(self) -> Outcome:
+        """What the target that was asked about would have done."""
+        return self.answer.forecasts[0].outcome
+
+    @property
     def sentence(self) -> str:
         """The answer in words."""
+        forecast = self.answer.forecasts[0]
+        groups = groups_sentence(forecast)
         return (
-            f"In these {self.batches:,} batches with {count_text(self.arrived)} rows, a target of "
-            f"{seconds_text(self.asked_s)} would have kept about {share_text(self.asked.kept)} of the "
-            f"rows, with {share_text(self.asked.inside)} of the batches inside it. The target of "
-            f"{seconds_text(self.target_s)} keeps {share_text(self.held.kept)} in the same virtual "
-            f"time; {share_text(self.recorded.kept)} were kept in fact."
+            f"In these {len(self.answer.recording.batches):,} batches with "
+            f"{count_text(self.answer.recording.rows)} rows, a target of {seconds_text(self.asked_s)} "
+            f"would have kept about {share_text(self.asked.kept)} of the rows "
+            f"({range_text(forecast.low.kept, forecast.high.kept)} in {forecast.runs} virtual runs), "
+            f"with {share_text(self.asked.inside or 0.0)} of the batches inside it. "
+            + (f"{groups} " if groups else "")
+            + f"The target of {seconds_text(self.target_s)} keeps {share_text(self.held.kept)} in the "
+            f"same virtual time; {share_text(self.recorded.kept)} were kept in fact."
         )
 
 
@@ -75,63 +81,70 @@ def what_if(records: Sequence[Record], settings: GateSettings, target_s: float) 
         raise BadArgument(
             "a gate with a fixed share has no target to ask about: set hold or delay first"
         )
-    if len(records) < LEAST_BATCHES:
-        raise BadArgument(
-            f"{len(records)} batches were recorded then: choose a time with at least {LEAST_BATCHES}"
-        )
-    records = list(records)[-MOST_BATCHES:]
+    recording = recorded_by_ledger(records, MOST_BATCHES)
     kind = "delay" if settings.delay is not None else "hold"
     asked = settings.changed({kind: target_s, "mode": "shed"})
     held = settings.changed({kind: settings.target_s, "mode": "shed"})
-    workload, span_s = _workload(records, settings.target_s)
-    values = [r.duration_s if kind == "hold" or r.delay_s is None else r.delay_s for r in records]
-    arrived = sum(r.arrived for r in records)
-    recorded = Outcome(
-        kept=sum(r.kept for r in records) / arrived if arrived else 1.0,
-        inside=sum(v <= settings.target_s for v in values) / len(values),
-        longest_s=max(values),
+    answer = ask(recording, [asked], was=held, runs=_RUNS)
+    assert answer.check is not None  # a ledger has batches
+    held_then = answer.check.foretold.outcome
+    return WhatIf(answer, answer.check.fact, held_then, settings.target_s, target_s)
+
+
+def range_text(low: float, high: float) -> str:
+    """A range of shares; one figure where both are the same.
+
+    >>> range_text(0.031, 0.045), range_text(1.0, 1.0)
+    ('3.1 to 4.5 %', '100 %')
+    """
+    first, last = share_text(low), share_text(high)
+    if first == last:
+        return first
+    return f"{first.removesuffix(' %')} to {last}" if first.endswith(" %") else f"{first} to {last}"
+
+
+def forecast_sentence(answer: Answer, forecast: Forecast) -> str:
+    """What one target would have done, and how sure that is."""
+    made, low, high = forecast.outcome, forecast.low, forecast.high
+    settings = forecast.settings
+    assert settings is not None
+    assert settings.target_s is not None
+    kind = "a delay of" if settings.delay is not None else "batches of"
+    sentence = (
+        f"With {kind} at most {seconds_text(settings.target_s)}, "
+        f"{share_text(1.0 - made.kept)} of the rows would have been shed "
+        f"({range_text(1.0 - high.kept, 1.0 - low.kept)} in {forecast.runs} virtual runs); "
+        f"{share_text(made.inside or 0.0)} of the batches would have been inside the target"
     )
-    return WhatIf(
-        batches=len(records),
-        arrived=arrived,
-        recorded=recorded,
-        held=_run(workload, held, span_s),
-        asked=_run(workload, asked, span_s),
-        target_s=settings.target_s,
-        asked_s=target_s,
+    if made.p95_delay_s is not None and low.p95_delay_s is not None and high.p95_delay_s is not None:
+        sentence += (
+            f", and 95 % of them would have had a delay of at most {seconds_text(made.p95_delay_s)} "
+            f"({seconds_text(low.p95_delay_s)} to {seconds_text(high.p95_delay_s)})"
+        )
+    return f"{sentence}."
+
+
+def groups_sentence(forecast: Forecast) -> str:
+    """From which groups rows would have been shed; empty where groups are not known."""
+    parts = [
+        f"{share_text(1.0 - group.kept / group.arrived)} of {group.name}"
+        for group in forecast.groups
+        if group.arrived > 0
+    ]
+    return f"Shed: {', '.join(parts)}." if parts else ""
+
+
+def check_sentence(check: Check) -> str:
+    """How the model does on what really happened."""
+    made, fact = check.foretold.outcome, check.fact
+    if check.settings is None:
+        return (
+            "Check: with every row kept, as it was, the model has batches of "
+            f"{seconds_text(made.p50_s)} (95 % up to {seconds_text(made.p95_s)}); in fact they took "
+            f"{seconds_text(fact.p50_s)} ({seconds_text(fact.p95_s)})."
+        )
+    return (
+        f"Check: with the target that held, {seconds_text(check.settings.target_s or 0.0)}, the model "
+        f"keeps {share_text(made.kept)} with {share_text(made.inside or 0.0)} of the batches inside; in "
+        f"fact {share_text(fact.kept)} were kept, with {share_text(fact.inside or 0.0)} inside."
     )
-
-
-def _run(workload: Workload, settings: GateSettings, span_s: float) -> Outcome:
-    engine = MicroBatches(workload, settings.controller_config())
-    batches: list[BatchRun] = []
-    while engine.now < span_s and len(batches) < 2 * MOST_BATCHES:
-        batches += engine.run(1)
-    arrived = sum(b.arrived for b in batches)
-    values = [b.duration if settings.delay is None else b.delay for b in batches]
-    target_s = settings.target_s or 0.0
-    return Outcome(
-        kept=sum(b.kept for b in batches) / arrived if arrived else 1.0,
-        inside=sum(v <= target_s for v in values) / len(values),
-        longest_s=max(values),
-    )
-
-
-def _workload(records: Sequence[Record], target_s: float) -> tuple[Workload, float]:
-    """The rows as they came, and what they cost by the fit after the last of these batches."""
-    cost = BatchCost(target_s=target_s)
-    for record in records:
-        if record.arrived > 0:
-            cost.add(record.kept, record.arrived, record.duration_s)
-    starts = [r.started_at - records[0].started_at for r in records]
-    gaps = [b - a for a, b in itertools.pairwise(starts)]
-    rates = [r.arrived / gap if gap > 0 else 0.0 for r, gap in zip(records[1:], gaps, strict=True)]
-
-    def rate(at: float) -> float:
-        index = bisect.bisect_right(starts, at) - 1
-        return rates[min(max(index, 0), len(rates) - 1)]
-
-    paused = [gap for r, gap in zip(records, gaps, strict=False) if gap > 1.05 * r.duration_s]
-    trigger = statistics.median(paused) if 2 * len(paused) > len(gaps) else 0.0
-    price = Cost(cost.fixed_s, cost.per_kept_s, cost.per_arrived_s, noise=min(0.5, cost.noise))
-    return Workload(rate, price, trigger_s=round(trigger, 1)), starts[-1]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from headgate.errors import BadArgument
 
-__all__ = ["Arrivals", "Rate", "bursts", "step"]
+__all__ = ["Arrivals", "CountedArrivals", "Rate", "RowTimes", "bursts", "step"]
 
 #: Rows per second at each instant.
 Rate = Callable[[float], float]
@@ -55,6 +57,24 @@ def step(before: float, after: float, at_s: float) -> Rate:
     return lambda now: after if now >= at_s else before
 
 
+class RowTimes(Protocol):
+    """Rows in the order of their arrival, however they are known; `total` may be infinite."""
+
+    total: float
+
+    def until(self, now: float) -> int:
+        """How many rows are ready by then."""
+        ...
+
+    def instant_of(self, row: int) -> float:
+        """When row number `row` (from 0) came."""
+        ...
+
+    def ready_at(self, row: int) -> float:
+        """When row number `row` can be read."""
+        ...
+
+
 class Arrivals:
     """Rows in the order of their arrival: how many are ready by an instant, and when the n-th came.
 
@@ -65,6 +85,7 @@ class Arrivals:
     def __init__(self, rate: Rate, begin: float = 0.0, granule_s: float = 0.0) -> None:
         self._rate, self._begin, self._granule = rate, begin, granule_s
         self._sums = [0.0]
+        self.total = math.inf
 
     def _extend(self) -> None:
         middle = self._begin + (len(self._sums) - 0.5) * _STEP_S
@@ -100,3 +121,46 @@ class Arrivals:
         """When row number `row` can be read."""
         came = self.instant_of(row)
         return came if self._granule <= 0 else math.ceil(came / self._granule) * self._granule
+
+
+class CountedArrivals:
+    """Rows that were counted by stretches of time; within a stretch they come evenly.
+
+    `edges` are instants in order, and ``rows[i]`` came between ``edges[i]`` and the next one.
+
+    >>> rows = CountedArrivals([0.0, 1.0, 3.0], [10, 40])
+    >>> rows.until(2.0), rows.instant_of(29), rows.total
+    (30, 2.0, 50)
+    """
+
+    def __init__(self, edges: Sequence[float], rows: Sequence[int], granule_s: float = 0.0) -> None:
+        self._edges, self._granule = list(edges), granule_s
+        self._sums = [0, *itertools.accumulate(rows)]
+        self.total: float = self._sums[-1]
+
+    def until(self, now: float) -> int:
+        """How many rows are ready by then."""
+        if self._granule > 0:
+            now = math.floor(now / self._granule + 1e-9) * self._granule
+        index = bisect.bisect_right(self._edges, now) - 1
+        if index < 0:
+            return 0
+        if index >= len(self._edges) - 1:
+            return self._sums[-1]
+        low, high = self._sums[index], self._sums[index + 1]
+        share = (now - self._edges[index]) / (self._edges[index + 1] - self._edges[index])
+        return int(low + (high - low) * share + 1e-9)
+
+    def instant_of(self, row: int) -> float:
+        """When row number `row` (from 0) came."""
+        if row >= self.total:
+            raise BadArgument("no row arrives any more: the stream is over")
+        index = bisect.bisect_left(self._sums, row + 1)
+        low, high = self._sums[index - 1], self._sums[index]
+        begin, end = self._edges[index - 1], self._edges[index]
+        return begin + (row + 1 - low) / (high - low) * (end - begin)
+
+    def ready_at(self, row: int) -> float:
+        """When row number `row` can be read."""
+        came = self.instant_of(row)
+        return came if self._granule <= 0 else math.ceil(came / self._granule - 1e-9) * self._granule

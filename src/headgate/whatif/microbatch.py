@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from headgate.control import Controller, ControllerConfig
 from headgate.core.groups import GroupStats
@@ -18,7 +19,7 @@ from headgate.core.load import LoadSample, ReadLimit
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.errors import BadArgument
 from headgate.policies import Policy, Uniform
-from headgate.whatif.arrivals import Arrivals, Rate
+from headgate.whatif.arrivals import Arrivals, Rate, RowTimes
 
 __all__ = ["BatchRun", "Cost", "CostModel", "MicroBatches", "Workload"]
 
@@ -30,7 +31,8 @@ _POLL_S = 0.01
 class Cost:
     """``(fixed + per_kept * kept + per_arrived * arrived)`` seconds, times log-normal noise.
 
-    `noise` is the standard deviation of the logarithm: 0.1 is about 10 %.
+    `noise` is the standard deviation of the logarithm: 0.1 is about 10 %. Where the misses of real
+    batches are known (of the logarithm), they are drawn from instead, with their heavy tail.
 
     >>> Cost(fixed_s=0.25, per_kept_s=0.75e-4).capacity(1.0)
     10000.0
@@ -40,6 +42,7 @@ class Cost:
     per_kept_s: float
     per_arrived_s: float = 0.0
     noise: float = 0.0
+    misses: tuple[float, ...] = ()
 
     def seconds(self, kept: float, arrived: float) -> float:
         """The cost without noise."""
@@ -56,6 +59,8 @@ class Cost:
         return min(1.0, max(0.0, room / (self.per_kept_s * rows)))
 
 
+#: Shares of the rows by group key.
+Mix = Mapping[int, float]
 #: A cost that changes: from the batch's number and its start.
 CostModel = Callable[[int, float], Cost]
 
@@ -64,8 +69,8 @@ CostModel = Callable[[int, float], Cost]
 class Workload:
     """What stands around the gate: the stream, the query's cost, and how Spark was set up."""
 
-    #: Rows per second at each instant.
-    arrivals: Rate
+    #: Rows per second at each instant, or when each row came.
+    arrivals: Rate | RowTimes
     cost: Cost | CostModel
     #: The trigger's interval; 0 begins a batch as soon as the one before is over.
     trigger_s: float = 0.0
@@ -91,8 +96,8 @@ class Workload:
     plan_lag: bool = False
     #: False for monitor mode: every row is kept, whatever the plan says.
     follow: bool = True
-    #: Shares of the rows by group key, for policies that tell groups apart.
-    mix: Mapping[int, float] = field(default_factory=dict)
+    #: Shares of the rows by group key, for policies that tell groups apart; may change with time.
+    mix: Mix | Callable[[float], Mix] = field(default_factory=dict)
     seed: int = 0
 
 
@@ -115,6 +120,8 @@ class BatchRun:
     advice: float
     state: str
     expected: float = 0.0
+    #: Rows that came and rows that were kept, by group key, where the workload has a mix.
+    groups: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
 
 class MicroBatches:
@@ -128,7 +135,11 @@ class MicroBatches:
     """
 
     def __init__(
-        self, workload: Workload, config: ControllerConfig, policy: Policy | None = None
+        self,
+        workload: Workload,
+        config: ControllerConfig,
+        policy: Policy | None = None,
+        snapshot: Mapping[str, Any] | None = None,
     ) -> None:
         if policy is not None and policy.drawing is not None:
             raise BadArgument(
@@ -138,8 +149,11 @@ class MicroBatches:
         self.workload = workload
         self._config, self._policy = config, policy or Uniform()
         self._random = random.Random(workload.seed)
-        self._rows = Arrivals(workload.arrivals, 0.0, workload.granule_s)
-        self.controller: Controller = config.build()
+        arrivals = workload.arrivals
+        self._rows: RowTimes = (
+            Arrivals(arrivals, 0.0, workload.granule_s) if callable(arrivals) else arrivals
+        )
+        self.controller: Controller = config.build(snapshot)
         self._tell_cap()
         self.groups = GroupStats()
         self.records: list[BatchRun] = []
@@ -167,6 +181,22 @@ class MicroBatches:
             self._batch()
         self.check_conservation()
         return self.records[done:]
+
+    def run_until(
+        self, instant: float, downtimes: Sequence[tuple[float, float]] = (), most: float = math.inf
+    ) -> list[BatchRun]:
+        """Batches that begin before an instant, while rows come; the records of all.
+
+        In each of the `downtimes` the query stops with the batch that runs then, and begins again.
+        """
+        left = list(downtimes)
+        while self.now < instant and self.handed < self._rows.total and len(self.records) < most:
+            if left and self.now >= left[0][0]:
+                _, begins = left.pop(0)
+                self.restart(max(0.0, begins - self.now))
+            self._batch()
+        self.check_conservation()
+        return self.records
 
     def check_conservation(self) -> None:
         """Every row that arrived was kept, was shed, or still waits."""
@@ -203,11 +233,12 @@ class MicroBatches:
         waiting = self._rows.until(start) - self.handed
         arrived = waiting if load.source_cap is None else min(waiting, load.source_cap)
         oldest = self._rows.instant_of(self.handed)
-        counts, kept, share = self._pass(arrived, self._pinned(arrived))
+        counts, through, share = self._pass(arrived, self._pinned(arrived), 0.5 * (oldest + start))
+        kept = sum(through.values())
         number = len(self.records)
         cost = load.cost if isinstance(load.cost, Cost) else load.cost(number, start)
         expected = cost.seconds(kept, arrived)
-        duration = expected * self._random.lognormvariate(0.0, cost.noise)
+        duration = expected * self._miss(cost)
         duration += load.stall(start) if load.stall else 0.0
         self.handed += arrived
         self.kept += kept
@@ -224,21 +255,34 @@ class MicroBatches:
         self.records.append(
             BatchRun(
                 number, start, duration, arrived, kept, share, delay, backlog, budget.keep,
-                budget.state, expected,
+                budget.state, expected, {k: (n, through[k]) for k, n in counts.items()},
             )
         )  # fmt: skip
 
-    def _pass(self, arrived: int, plan: Plan) -> tuple[dict[int, int], int, float]:
-        """The rows through the gate, group by group: counts, rows kept, the share to expect."""
+    def _miss(self, cost: Cost) -> float:
+        """By which factor a batch misses what it costs."""
+        if cost.misses:
+            return math.exp(self._random.choice(cost.misses))
+        return self._random.lognormvariate(0.0, cost.noise)
+
+    def _pass(
+        self, arrived: int, plan: Plan, at: float
+    ) -> tuple[dict[int, int], dict[int | None, int], float]:
+        """The rows through the gate: those of each group, those kept of each, the share to expect.
+
+        Rows in no group of the mix are kept under the key None.
+        """
         counts: dict[int, int] = {}
         rest, share_left = arrived, 1.0
-        for key, share in self.workload.mix.items():
+        mix = self.workload.mix
+        for key, share in (mix(at) if callable(mix) else mix).items():
             counts[key] = self._binomial(rest, min(1.0, share / share_left)) if share_left > 0 else 0
             rest -= counts[key]
             share_left -= share
-        groups = [(rest, plan.default), *((n, plan.rate_of(k)) for k, n in counts.items())]
-        kept = sum(self._binomial(n, rate) for n, rate in groups)
-        expected = sum(n * rate for n, rate in groups) / arrived if arrived else plan.default
+        groups: list[tuple[int | None, int, float]] = [(None, rest, plan.default)]
+        groups += [(k, n, plan.rate_of(k)) for k, n in counts.items()]
+        kept = {key: self._binomial(n, rate) for key, n, rate in groups}
+        expected = sum(n * rate for _, n, rate in groups) / arrived if arrived else plan.default
         return counts, kept, expected
 
     def _binomial(self, n: int, p: float) -> int:

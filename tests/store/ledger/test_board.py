@@ -24,7 +24,7 @@ def clock() -> ManualClock:
 
 
 def _shown(control: Path) -> dict[str, Any]:
-    return {row["gate"]: row for board in boards_in(control) for row in board["rows"]}
+    return {row["gate"]: row for board in boards_in(control) for row in board.rows}
 
 
 def test_what_could_not_be_written_is_written_next_time(
@@ -100,4 +100,4 @@ def test_what_is_no_board_is_passed_over(tmp_path: Path, value: Any) -> None:
     Board(tmp_path).tell({GATE: {"last_batch": 1}})
     odd = tmp_path / "boards" / "odd.json.gz"
     odd.write_bytes(gzip.compress(json.dumps(value).encode()))
-    assert [row["gate"] for board in boards_in(tmp_path) for row in board["rows"]] == ["g"]
+    assert [row["gate"] for board in boards_in(tmp_path) for row in board.rows] == ["g"]

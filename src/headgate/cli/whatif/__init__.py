@@ -1,0 +1,1 @@
+"""`headgate whatif`: what it is given, what it answers, and the picture."""

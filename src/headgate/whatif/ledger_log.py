@@ -1,0 +1,56 @@
+"""The ledger of a gate as a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headgate.store.ledger.record import Record
+from headgate.whatif.recording import RecordedBatch, Recording
+
+__all__ = ["recorded_by_ledger"]
+
+
+def recorded_by_ledger(records: Iterable[Record], most: int) -> Recording:
+    """Records of one gate in one query, with the value classes that its policy counts.
+
+    Doubtful records are left out: their counts cannot be true.
+    """
+    records = list(records)
+    trusted = [r for r in records if not r.evidence.doubt]
+    labels: dict[int, str] = {}
+    for record in reversed(trusted):
+        keys = [int(key) for key in record.found.groups if key.isdecimal()]
+        labels |= {
+            key: record.plan.labels.get(key) or f"class {key}" for key in keys if key not in labels
+        }
+    labels = dict(sorted(labels.items()))
+    remarks = []
+    if len(trusted) < len(records):
+        remarks.append(f"{len(records) - len(trusted):,} doubtful batches are left out")
+    if any(r.plan.exceptions for r in trusted) and not labels:
+        remarks.append(
+            "the gate's groups are not counted in the ledger: one rate for all rows stands in for them"
+        )
+    if any(r.plan.draw is not None for r in trusted):
+        remarks.append(
+            "the gate draws rows by the groups of their own batch, which virtual time does not model: "
+            "how much is shed is foretold, and not of which groups"
+        )
+    sources = [str(o.get("description", "")) for r in trusted[:1] for o in r.offsets]
+    return Recording.of(
+        (_batch(record) for record in trusted),
+        most,
+        kind="ledger",
+        labels=labels,
+        first_groups=tuple(labels.values()),
+        granule_s=1.0 if any(s.startswith("RateStream") for s in sources) else 0.0,
+        remarks=tuple(remarks),
+    )
+
+
+def _batch(record: Record) -> RecordedBatch:
+    groups = {int(k): rows for k, rows in record.found.groups.items() if k.isdecimal()}
+    return RecordedBatch(
+        record.started_at, record.arrived, record.kept, record.duration_s, record.batch, record.delay_s,
+        record.backlog, groups,
+    )  # fmt: skip
