@@ -9,8 +9,10 @@ from headgate.cli.coordinator import coordinator
 from headgate.cli.demo import demo
 from headgate.cli.doctor import doctor
 from headgate.cli.federation import federation
+from headgate.cli.init import init
 from headgate.cli.ledger import ledger
 from headgate.cli.plumbing import CommandsOfOthers, LazyGroup
+from headgate.cli.run import run
 from headgate.cli.serve import serve
 from headgate.cli.set import set_
 from headgate.cli.status import status
@@ -27,6 +29,8 @@ def main() -> None:
     \b
     Examples:
       headgate demo                                  a stream at 5 times capacity, twice
+      headgate init                                  a job file: a gated pipeline without code
+      headgate run job.toml                          runs it
       headgate doctor --control /shared/control      would gates work here?
       headgate status /shared/control                what every gate does now
       headgate serve --control /shared/control       the same as a live page
@@ -36,6 +40,8 @@ def main() -> None:
 
 
 main.add_command(demo)
+main.add_command(init)
+main.add_command(run)
 main.add_command(doctor)
 main.add_command(status)
 main.add_command(serve)
