@@ -15,6 +15,7 @@ from headgate.settings import retention_s
 from headgate.store.folder import used_control_folder
 from headgate.store.lease import GONE_S
 from headgate.store.ledger.standing import RECENT
+from headgate.view.first_batch import FirstBatch
 from headgate.view.gate_status import gates_status
 from headgate.view.wording import ago_text, retention_text
 
@@ -46,6 +47,9 @@ def status(control: str, as_json: bool) -> None:
         if gate["queries"]:
             out.print(_table(gate["queries"]))
         for query in gate["queries"]:
+            if query["first_batch"]:
+                said = FirstBatch(**query["first_batch"]).words(time.time())
+                out.print(f"  {query['query'][:8]}: {said}", style="yellow", soft_wrap=True)
             if query["why"]:
                 out.print(f"  {query['query'][:8]}: {query['why']}", style="dim")
             if query["batches"]:
@@ -94,7 +98,7 @@ def _table(queries: list[dict[str, Any]]) -> Table:
         more = f" +{q['exceptions']}" if q["exceptions"] else ""
         made.add_row(
             q["query"][:8],
-            q["state"],
+            "first batch" if q["first_batch"] else q["state"],
             "" if q["keep_rate"] is None else f"{q['keep_rate']:.2%}{more}",
             "" if q["kept_share"] is None else f"{q['kept_share']:.2%}",
             "" if q["last_batch"] is None else f"{q['last_batch']:,}",

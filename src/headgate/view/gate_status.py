@@ -9,12 +9,14 @@ from headgate.errors import BadArgument
 from headgate.settings import RETENTION_S, GateSettings
 from headgate.store.beats import heard_of
 from headgate.store.guards import guard_in
+from headgate.store.lease import GONE_S
 from headgate.store.ledger.board import boards_in
 from headgate.store.ledger.records import Ledger, gates_in, queries_of
 from headgate.store.ledger.standing import Standing
 from headgate.store.places.place import Place
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
+from headgate.view.first_batch import first_batch_in
 from headgate.view.wording import target_text
 
 __all__ = ["gates_status"]
@@ -71,7 +73,8 @@ def _gate(
     if rows is None:
         queries = [_query(folder, name, query, now) for query in queries_of(folder, name)]
     else:
-        queries = [{k: v for k, v in row.items() if k not in _NOT_SHOWN} for row in rows]
+        told_of = [{k: v for k, v in row.items() if k not in _NOT_SHOWN} for row in rows]
+        queries = [{**row, **_first_batch(folder, name, row)} for row in told_of]
     steered = [q for q in queries if not q["ended"]] or queries
     ages = [q["heartbeat_age_s"] for q in steered if q["heartbeat_age_s"] is not None]
     return {
@@ -111,10 +114,19 @@ def _steered(settings: GateSettings) -> dict[str, Any]:
 def _query(folder: Place, gate: str, query: str, now: float) -> dict[str, Any]:
     store = PlanStore(folder, gate, query)
     holder, age = store.lease.holder(), store.lease.age_s(lambda: now)
-    return {
+    found = {
         "query": query,
         **Standing(Ledger(folder, gate, query)).to_json(store.current()),
         "steered_by": "" if holder is None else holder.described,
         "ended": holder is not None and holder.released,
         "heartbeat_age_s": None if age is None else round(age, 3),
     }
+    return {**found, **_first_batch(folder, gate, found)}
+
+
+def _first_batch(folder: Place, gate: str, query: dict[str, Any]) -> dict[str, Any]:
+    """The batch that a query runs before it has any record."""
+    age = query["heartbeat_age_s"]
+    waits = not query["batches"] and not query["ended"] and age is not None and age < GONE_S
+    first = first_batch_in(PlanStore(folder, gate, query["query"])) if waits else None
+    return {"first_batch": None if first is None else first.to_json()}

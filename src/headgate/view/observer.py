@@ -21,6 +21,7 @@ from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
 from headgate.view.facts import Asked, GuardInsides, JobFacts
 from headgate.view.fair_shares import Sites, sites_in
+from headgate.view.first_batch import first_batch_in
 from headgate.view.guard_memory import GuardMemoryReader
 from headgate.view.job import Job, describe
 from headgate.view.verdict import Verdict, judge_all
@@ -76,6 +77,7 @@ class _Watched:
         records = self._follower.records
         ended = holder is not None and holder.released
         running = None if ended or not records else self._store.begun_at(records[-1].batch + 1)
+        first = None if ended or records else first_batch_in(self._store)
         guard: GuardInsides | None = self._guard.look() if asked.kind == "guard" else None
         self._facts = JobFacts(
             gate=self.gate,
@@ -87,6 +89,7 @@ class _Watched:
             records=records,
             totals=self._follower.totals,
             running_since=running,
+            first_batch=first,
             guard=guard,
         )
         self._looked_at = now
