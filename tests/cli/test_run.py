@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from headgate.cli import main
-from headgate.cli.job_screen import status_line
+from headgate.cli.job_screen import Screen, status_line
 from headgate.cli.job_settings import session_settings
 from headgate.job.problems import JobProblems
 from headgate.job.reading import read_job
@@ -110,6 +111,33 @@ def test_the_status_line_says_what_matters() -> None:
     assert said.get() == (
         "rides  12 s  batch 2 took 1.50 s  2.50 k rows/s  kept 40.0 %  shedding: more comes than fits\n"
     )
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_a_console_sink_prints_is_passed_on(as_json: bool, capfd: Any) -> None:
+    """To standard output, or beside it where JSON is to be alone there; to the last line."""
+    screen = Screen(as_json)
+    with screen.printed() as number:
+        for line in range(1000):
+            os.write(number, f"| route-{line} |\n".encode())
+    out, err = capfd.readouterr()
+    printed, other = (err, out) if as_json else (out, err)
+    assert printed.splitlines() == [f"| route-{line} |" for line in range(1000)]
+    assert not other
+
+
+def test_in_a_pipe_only_what_is_new_of_the_state_is_said(tmp_path: Path, capfd: Any) -> None:
+    screen, job = Screen(False), read_job(_written(tmp_path))
+    with screen.following(job):
+        screen.show(1.0, Figures())
+        for batch, state in enumerate(["idle", "idle", "shedding", "shedding", "idle"]):
+            screen.show(2.0 + batch, Figures(batch + 1, batch, 100, 90, 0.5, 50.0, state))
+    lines = capfd.readouterr().err.splitlines()
+    assert [line.split()[-1] for line in lines] == ["idle", "shedding", "idle"]
+    screen.sum_up(job, Outcome("q", "stopped", 9.0, Figures(5, 4, 500, 450), "balanced"))
+    said = capfd.readouterr().err
+    assert "5 batches, 500 rows arrived, 450 kept, 50 shed." in said
+    assert f"The ledger is balanced: headgate ledger show {job.control} --gate rides" in said
 
 
 def _kafka_job(folder: Path, more: str = "") -> Any:

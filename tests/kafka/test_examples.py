@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import runpy
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,6 +71,27 @@ def test_an_example_runs(name: str, gates: set[str], stage: Any, broker: Broker)
     assert found.keys() == gates
     assert all(one.balanced for one in found.values())
     assert all(one.kept > 0 for one in found.values())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["gate", "groups", "guard", "join", "site"])
+def test_one_command_starts_it(name: str, tmp_path: Path) -> None:
+    """With a broker and rows of its own, until its time is up; and its ledger is balanced."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / f"{name}.py"), "--for", "60s"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+    if "no artifact repository" in done.stderr:
+        pytest.skip(done.stderr.strip().splitlines()[-1])
+    assert done.returncode == 0, done.stderr
+    assert "the ledger is balanced" in done.stdout, done.stdout
+    assert "failed" not in done.stdout
 
 
 def _seen(stage: Any, gates: set[str], queries: list[Any]) -> Callable[[], bool]:
