@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,13 +12,22 @@ import pytest
 import headgate as hg
 from headgate.job.examples import example
 from headgate.job.reading import read_job
-from headgate.spark.job.build import start_job
+from headgate.spark.job.build import gated_frame, start_job
 from headgate.spark.job.running import RunningJob
 from headgate.testing.broker import Broker
 from headgate.testing.bursts import Bursts, produce
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def test_the_policy_of_the_page_fits_its_columns(kafka_spark: SparkSession, tmp_path: Path) -> None:
+    """Fields of a struct as groups and as what an accuracy is of; nothing is read."""
+    page = (Path(__file__).parents[2] / "docs" / "job.md").read_text()
+    (text,) = [t for t in re.findall(r"^```toml\n(.*?)^```", page, re.M | re.S) if "kafka" in t]
+    (tmp_path / "job.toml").write_text(text.replace("s3://bucket/headgate", "control"))
+    frame = gated_frame(kafka_spark, read_job(tmp_path / "job.toml"))
+    assert frame.columns == ["ride", "partition", "offset", "timestamp", "_weight"]
 
 
 @pytest.mark.matrix
