@@ -15,7 +15,7 @@ from headgate.cli import main
 ROOT = Path(__file__).parents[1]
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "CHANGELOG.md")),
-    ROOT / "lab" / "README.md",
+    *(ROOT / room / "README.md" for room in ("lab", "examples")),
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "benchmarks").glob("*.md")),
 ]

@@ -11,9 +11,24 @@ from typing import Any
 import pytest
 
 import headgate as hg
+from headgate.job.reading import read_job
+from headgate.job.schema import (
+    ACCURACY,
+    CONCEPT_DRIVEN,
+    GATE,
+    GROUP_RATES,
+    SINKS,
+    SOURCES,
+    SPARK,
+    SQL,
+    TOP,
+)
+from headgate.spark.job.build import start_job
+from headgate.spark.job.running import RunningJob
+from tests.eventually import eventually
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "examples" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def _examples(page: Path) -> list[str]:
@@ -99,6 +114,40 @@ def test_the_page_on_groups_runs(spark: Any, tmp_path: Path) -> None:
         exec(example.replace("/shared/headgate", str(tmp_path / "control")), names)
         if "query" in names:
             names.pop("query").stop()
+
+
+def _job_files(page: Path) -> list[str]:
+    return re.findall(r"^```toml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_the_job_files_of_a_page_are_right(page: Path, tmp_path: Path) -> None:
+    for text in _job_files(page):
+        (tmp_path / "job.toml").write_text(text)
+        assert read_job(tmp_path / "job.toml").gate["name"]
+
+
+def test_the_page_on_job_files_names_every_key() -> None:
+    page = (ROOT / "docs" / "job.md").read_text()
+    tables = [TOP, SQL, GATE, SPARK, CONCEPT_DRIVEN, ACCURACY, GROUP_RATES]
+    tables += [*SOURCES.values(), *SINKS.values()]
+    named = {key for table in tables for key in table} | SOURCES.keys() | SINKS.keys()
+    for key in named - {"name", "options", "conf"}:
+        assert f"`{key}`" in page or f"`{key} = " in page, key
+
+
+def test_the_page_on_job_files_runs(spark: Any, tmp_path: Path) -> None:
+    first, *_ = _job_files(ROOT / "docs" / "job.md")
+    (tmp_path / "job.toml").write_text(first)
+    job = read_job(tmp_path / "job.toml")
+    running = RunningJob(spark, job, start_job(spark, job, tmp_path))
+    try:
+        eventually(lambda: running.look().arrived > 2000, "two seconds' rows", within_s=120.0)
+    finally:
+        running.stop()
+    outcome = running.outcome("stopped")
+    assert outcome.ok, outcome
+    assert outcome.figures.kept == outcome.figures.arrived, "all of it fits"
 
 
 def test_the_page_on_joins_runs(spark: Any, own_store: None, tmp_path: Path) -> None:

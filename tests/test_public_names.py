@@ -14,7 +14,17 @@ import headgate
 
 #: Packages with modules that need no extra, numpy at most.
 PURE = (
-    *("control", "core", "fairness", "policies", "policies.by_group", "run", "sites", "sites.wire"),
+    *(
+        "control",
+        "core",
+        "fairness",
+        "job",
+        "policies",
+        "policies.by_group",
+        "run",
+        "sites",
+        "sites.wire",
+    ),
     *("store", "store.ledger", "whatif"),
 )
 

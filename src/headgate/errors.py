@@ -17,6 +17,7 @@
     ├── ShapeChanged                              a batch began under another identity, seed or keep
     ├── NotAsRecorded                             a batch that was read again is not what was recorded
     ├── GuardedFunctionError                      a guarded function failed on a row
+    ├── JobProblems                               a job file cannot run as it is (headgate.job.problems)
     ├── ArtifactsUnavailable                      jars cannot be had (headgate.testing.artifacts)
     ├── ServerFailed                              a server failed (headgate.testing.tied_server)
     │   └── DriverFailed                          a driver failed (headgate.testing.cluster)

@@ -27,6 +27,7 @@ _ROW = (
         "tests/harness/test_hangs.py",
         "tests/spark/gate/",
         "tests/spark/loop/",
+        "tests/spark/job/",
     ),
     *("tests/spark/backfill/", "tests/spark/guard/", "tests/spark/groups/", "tests/spark/sites/"),
     *(
@@ -44,6 +45,7 @@ _WITHOUT = tuple(
     f"tests/spark/{name}.py"
     for name in (
         *("connect/test_connect", "guard/test_guard_memory", "guard/test_guard_task"),
+        "job/test_run_command",
         *("objects/test_guard_memory_on_objects", "objects/test_objects_on_spark"),
         *("join/test_join_run", "backfill/test_kill", "gate/test_predicates", "gate/test_batch_size"),
     )

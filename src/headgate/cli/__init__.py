@@ -10,8 +10,10 @@ from headgate.cli.coordinator import coordinator
 from headgate.cli.demo import demo
 from headgate.cli.doctor import doctor
 from headgate.cli.federation import federation
+from headgate.cli.init import init
 from headgate.cli.ledger import ledger
 from headgate.cli.plumbing import CommandsOfOthers, LazyGroup
+from headgate.cli.run import run
 from headgate.cli.serve import serve
 from headgate.cli.set import set_
 from headgate.cli.status import status
@@ -33,6 +35,8 @@ def main() -> None:
     Examples:
       headgate demo                                  a stream at 5 times capacity, twice
       headgate whatif progress.json --hold 2s        what would a gate have shed?
+      headgate init                                  a job file: a gated pipeline without code
+      headgate run job.toml                          runs it
       headgate doctor /shared/control                would gates work here?
       headgate status /shared/control                what every gate does now
       headgate serve /shared/control                 the same as a live page
@@ -49,6 +53,8 @@ def main() -> None:
 
 
 main.add_command(demo)
+main.add_command(init)
+main.add_command(run)
 main.add_command(doctor)
 main.add_command(status)
 main.add_command(serve)

@@ -17,6 +17,7 @@ from headgate.settings import retention_s
 from headgate.store.folder import used_gates
 from headgate.store.lease import GONE_S
 from headgate.store.ledger.standing import RECENT
+from headgate.view.first_batch import FirstBatch
 from headgate.view.gate_status import FEW, gates_status
 from headgate.view.wording import ago_text, retention_text
 
@@ -60,6 +61,9 @@ def status(control: str, gate: str | None, as_json: bool) -> None:
         if found["queries"]:
             out.print(_table(found["queries"]))
         for query in found["queries"]:
+            if query["first_batch"]:
+                said = FirstBatch(**query["first_batch"]).words(time.time())
+                out.print(f"  {query['query'][:8]}: {said}", style="yellow", soft_wrap=True)
             if query["why"]:
                 out.print(f"  {query['query'][:8]}: {query['why']}", style="dim")
             if query["batches"]:
@@ -133,7 +137,7 @@ def _cells(q: dict[str, Any]) -> list[str]:
     more = f" +{q['exceptions']}" if q["exceptions"] else ""
     return [
         q["query"][:8],
-        q["state"],
+        "first batch" if q["first_batch"] else q["state"],
         "" if q["keep_rate"] is None else f"{q['keep_rate']:.2%}{more}",
         "" if q["kept_share"] is None else f"{q['kept_share']:.2%}",
         "" if q["last_batch"] is None else f"{q['last_batch']:,}",

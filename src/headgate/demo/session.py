@@ -36,23 +36,26 @@ def quiet_session(
     master: str = "local[2]",
     name: str = "headgate-demo",
     more: _Settings | None = None,
+    log: Path | None = None,
+    prints: int | None = None,
 ) -> Iterator[SparkSession]:
     """A session, stopped at the end: local on two cores unless told; what the JVM prints goes to a file.
 
     The JVM and the Python workers that it starts inherit this process's standard output and error
-    for good, so both point at ``scratch/spark.log`` while it starts, and back again afterwards. On a
-    cluster the workers' Python is the one that PYSPARK_PYTHON names, if it is set. `more` are settings
-    of Spark's that go before these.
+    for good, so both point at `log` (``scratch/spark.log``) while it starts, and back again afterwards.
+    On a cluster the workers' Python is the one that PYSPARK_PYTHON names, if it is set. `more` are
+    settings of Spark's that go before these. `prints` is a file's number, for what a console sink writes
+    to the JVM's standard output.
     """
     here = master.startswith("local")
     if here or "PYSPARK_PYTHON" not in os.environ:
         os.environ["PYSPARK_PYTHON"] = sys.executable
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     scratch.mkdir(parents=True, exist_ok=True)
-    log = scratch / "spark.log"
+    log = log or scratch / "spark.log"
     settings = _quiet(scratch, memory) | (_this_machine(scratch) if here else {}) | (more or {})
     try:
-        with _output_to(log):
+        with _output_to(log, prints):
             spark = SparkSession.builder.master(master).appName(name).config(map=settings).getOrCreate()
     except (Py4JJavaError, PySparkException, OSError, RuntimeError) as error:
         raise UnsupportedSpark(
@@ -92,14 +95,17 @@ def _this_machine(scratch: Path) -> _Settings:
 
 
 @contextlib.contextmanager
-def _output_to(path: Path) -> Iterator[None]:
-    """Point standard output and error, of this process and those it starts, at a file."""
+def _output_to(path: Path, prints: int | None = None) -> Iterator[None]:
+    """Point standard output and error, of this process and those it starts, at a file.
+
+    Standard output at another one, `prints`, where that is given.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
     saved = os.dup(1), os.dup(2)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
-        os.dup2(file, 1)
+        os.dup2(file if prints is None else prints, 1)
         os.dup2(file, 2)
         yield
     finally:

@@ -11,6 +11,7 @@ from headgate.store.lease import Holder
 from headgate.store.ledger.carried import LedgerTotals
 from headgate.store.ledger.record import Record
 from headgate.store.ledger.totals import Totals
+from headgate.view.first_batch import FirstBatch
 
 __all__ = ["Asked", "GuardInsides", "JobFacts", "Measure", "measured_s"]
 
@@ -94,6 +95,8 @@ class JobFacts:
     totals: LedgerTotals = field(default_factory=lambda: LedgerTotals(Totals(), Totals()))
     #: When the batch after the last recorded one began, if it has.
     running_since: float | None = None
+    #: The batch that runs before there is any record.
+    first_batch: FirstBatch | None = None
     guard: GuardInsides | None = None
     #: Why its files cannot be read; what else is here was so before.
     fault: str = ""

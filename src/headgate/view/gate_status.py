@@ -7,12 +7,14 @@ from typing import Any
 
 from headgate.settings import RETENTION_S, GateSettings
 from headgate.store.guards import guard_in
+from headgate.store.lease import GONE_S
 from headgate.store.ledger.board import boards_in
 from headgate.store.ledger.records import Ledger, gates_in, queries_of
 from headgate.store.ledger.standing import Standing, unreadable
 from headgate.store.places.place import Place
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
+from headgate.view.first_batch import first_batch_in
 from headgate.view.wording import target_text
 
 __all__ = ["FEW", "gates_status"]
@@ -70,7 +72,8 @@ def _gate(
     if rows is None:
         queries = [_query(folder, name, query, now) for query in queries_of(folder, name)]
     else:
-        queries = [{k: v for k, v in row.items() if k not in _NOT_SHOWN} for row in rows]
+        told_of = [{k: v for k, v in row.items() if k not in _NOT_SHOWN} for row in rows]
+        queries = [{**row, **_first_batch(folder, name, row)} for row in told_of]
     steered = [q for q in queries if not q["ended"]] or queries
     ages = [q["heartbeat_age_s"] for q in steered if q["heartbeat_age_s"] is not None]
     return {
@@ -110,13 +113,14 @@ def _steered(settings: GateSettings) -> dict[str, Any]:
 def _query(folder: Place, gate: str, query: str, now: float) -> dict[str, Any]:
     store = PlanStore(folder, gate, query)
     holder, written_at = store.lease.holder(), store.lease.written_at
-    return {
+    found = {
         "query": query,
         **_standing(folder, gate, query, store),
         "steered_by": "" if holder is None else holder.described,
         "ended": holder is not None and holder.released,
         "heartbeat_age_s": None if written_at is None else round(max(0.0, now - written_at), 3),
     }
+    return {**found, **_first_batch(folder, gate, found)}
 
 
 def _standing(folder: Place, gate: str, query: str, store: PlanStore) -> dict[str, Any]:
@@ -131,3 +135,11 @@ def _standing(folder: Place, gate: str, query: str, store: PlanStore) -> dict[st
 def _reason(error: Exception) -> str:
     said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
     return (said.splitlines() or [type(error).__name__])[0]
+
+
+def _first_batch(folder: Place, gate: str, query: dict[str, Any]) -> dict[str, Any]:
+    """The batch that a query runs before it has any record."""
+    age = query["heartbeat_age_s"]
+    waits = not query["batches"] and not query["ended"] and age is not None and age < GONE_S
+    first = first_batch_in(PlanStore(folder, gate, query["query"])) if waits else None
+    return {"first_batch": None if first is None else first.to_json()}

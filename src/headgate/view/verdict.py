@@ -52,7 +52,7 @@ def judge(facts: JobFacts, state: StateWords, now: float) -> Verdict:
     if facts.fault:
         return Verdict("trouble", f"What the store has of it cannot be read: {facts.fault}.")
     return (
-        _of_its_driver(facts)
+        _of_its_driver(facts, now)
         or _of_its_books(facts)
         or _of_its_settings(facts)
         or _of_its_target(facts, state, now)
@@ -60,7 +60,7 @@ def judge(facts: JobFacts, state: StateWords, now: float) -> Verdict:
     )
 
 
-def _of_its_driver(facts: JobFacts) -> Verdict | None:
+def _of_its_driver(facts: JobFacts, now: float) -> Verdict | None:
     if facts.holder is not None and facts.holder.released:
         if facts.holder.failed:
             return Verdict("trouble", "The query failed; nobody runs it now.")
@@ -74,7 +74,10 @@ def _of_its_driver(facts: JobFacts) -> Verdict | None:
         return Verdict(
             "trouble", f"No driver has been heard of for {ago_text(age)}: nobody steers it.{running}"
         )
-    return None if facts.records else Verdict("waiting", "The query runs; no batch has ended yet.")
+    if facts.records:
+        return None
+    said = "The query runs; no batch has ended yet."
+    return Verdict("waiting", said if facts.first_batch is None else facts.first_batch.words(now))
 
 
 def _of_its_books(facts: JobFacts) -> Verdict | None:

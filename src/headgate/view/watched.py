@@ -16,6 +16,7 @@ from headgate.store.ledger.records import Ledger
 from headgate.store.places.place import Place
 from headgate.store.plans import PlanStore
 from headgate.view.facts import Asked, GuardInsides, JobFacts
+from headgate.view.first_batch import first_batch_in
 from headgate.view.guard_memory import GuardMemoryReader
 
 __all__ = ["Watched"]
@@ -91,6 +92,7 @@ class Watched:
         self._follower.look()
         records = self._follower.records
         running = None if ended or not records else self._store.begun_at(records[-1].batch + 1)
+        first = None if ended or records else first_batch_in(self._store)
         guard: GuardInsides | None = self._guard.look() if asked.kind == "guard" else None
         last = records[-1].started_at if records else 0.0
         self.alive_at = max(written_at or 0.0, last)
@@ -104,6 +106,7 @@ class Watched:
             records=records,
             totals=self._follower.totals,
             running_since=running,
+            first_batch=first,
             guard=guard,
         )
 
