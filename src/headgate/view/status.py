@@ -101,15 +101,16 @@ class Status:
 def _cells(job: Job) -> list[str]:
     asked = job.facts.asked
     share = job.kept_share
+    unit = "" if job.unit == "rows" else f" {job.unit}"
     return [
         job.name,
         job.facts.query[:8],
         f"{_SIGNS.get(job.verdict.level, chr(0x2022))} {job.state.word}",
         "-" if job.measured_s is None else seconds_text(job.measured_s),
         asked.target or ("-" if asked.target_s is None else seconds_text(asked.target_s)),
-        "-" if job.arrived_per_s is None else count_text(job.arrived_per_s),
+        "-" if job.arrived_per_s is None else count_text(job.arrived_per_s) + unit,
         "-" if share is None else share_text(share),
-        count_text(job.books.shed),
+        count_text(job.books.shed) + unit,
         job.verdict.sentence,
     ]
 
@@ -117,7 +118,9 @@ def _cells(job: Job) -> list[str]:
 def _row(job: Job) -> str:
     cells = [escape(text) for text in _cells(job)]
     cells[3] += _chart(job)
-    return "<tr>" + "".join(f'<td style="{_CELL}">{cell}</td>' for cell in cells) + "</tr>"
+    styles = [f"{_CELL};white-space:nowrap"] * (len(cells) - 1) + [_CELL]
+    made = (f'<td style="{style}">{cell}</td>' for style, cell in zip(styles, cells, strict=True))
+    return "<tr>" + "".join(made) + "</tr>"
 
 
 def _chart(job: Job) -> str:
