@@ -55,6 +55,7 @@ def test_nothing_that_it_said_is_stored(book: Path) -> None:
     assert "/home/" not in book.read_text()
 
 
+@pytest.mark.slow
 def test_what_if_needs_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outputs = _run(FOLDER / "what-if.ipynb", tmp_path, monkeypatch)
     assert len(_texts(outputs, "image/png")) == 2
