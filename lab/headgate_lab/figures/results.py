@@ -29,7 +29,7 @@ A **no** is a finding. Either the effect needs more runs than this page takes, o
 not say enough to repeat the number, or the claim does not hold under any reading of the paper that we
 tried. [The benchmarks](../benchmarks/README.md) discuss whole runs, and
 [join-figures.md](../benchmarks/join-figures.md) and [themis-figures.md](../benchmarks/themis-figures.md)
-have two papers in full. `headgate figures NAME` draws one figure with all its points and runs.
+have two papers in full. Without `--quick` a figure's command takes all its points and runs.
 """
 
 
@@ -61,7 +61,7 @@ def _summary(found: dict[str, Drawn]) -> str:
 def _figure(name: str, drawn: Drawn) -> str:
     lines = [
         f"### {meaning(name)}\n",
-        f"`{_command(name)}`\n",
+        f"`{_command(name)} --quick`\n",
         "| claim | seen | number |",
         "|---|---|---|",
     ]
