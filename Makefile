@@ -7,7 +7,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all matrix soak check bench kafka lock clean java
+.PHONY: help setup demo test test-all matrix soak check bench docs results kafka lock clean java
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -80,12 +80,19 @@ check: $(STAMP) ## ruff, mypy --strict, import contracts
 bench: java $(STAMP) ## what a gate costs, as ratios from one run
 	$(BIN)/headgate bench gate
 
+docs: $(STAMP) ## the documentation site, in out/site; any warning is an error
+	$(BIN)/python -m sphinx -W --keep-going -q -b html -c docs/site -d out/site-trees . out/site
+	@echo "out/site/index.html"
+
+results: $(STAMP) ## docs/results.md anew: what the papers claim, and whether we see it: five minutes
+	$(BIN)/python -m headgate_lab.figures.results
+
 kafka: java $(STAMP) ## a Kafka broker on this machine, until Ctrl-C
 	$(BIN)/headgate kafka start
 
 lock: $(STAMP) ## resolve requirements.lock anew
 	$(BIN)/python -m pip install -q uv
-	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --group lab --universal --generate-hashes \
+	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --group lab --group docs --universal --generate-hashes \
 	  --python-version 3.11 --custom-compile-command 'make lock' -q -o requirements.lock
 	for version in $(filter-out $(OWN),$(VERSIONS)); do echo "pyspark==$$version.*" | $(BIN)/uv pip compile - --no-deps \
 	  --generate-hashes --no-header --no-annotate --python-version 3.11 -q -o locks/spark-$$version.lock --upgrade || exit 1; done

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import headgate as hg
+from headgate.cli import main
 from headgate.job.reading import read_job
 from headgate.job.schema import (
     ACCURACY,
@@ -25,6 +28,7 @@ from headgate.job.schema import (
 )
 from headgate.spark.job.build import start_job
 from headgate.spark.job.running import RunningJob
+from headgate.view.gate_status import gates_status
 from tests.eventually import eventually
 
 ROOT = Path(__file__).parents[1]
@@ -194,3 +198,45 @@ def test_the_ledger_page_runs(spark: Any, tmp_path: Path) -> None:
     for example in _examples(ROOT / "docs" / "ledger.md"):
         exec(example, names)
     assert 400 < names["shed"].count() < 600
+
+
+def test_the_tutorial_runs_and_so_do_its_commands(spark: Any, tmp_path: Path) -> None:
+    page = ROOT / "docs" / "tutorial.md"
+    (example,) = _examples(page)
+    control = tmp_path / "control"
+    for given, tried in (
+        ('"/tmp/headgate-tutorial"', repr(str(control))),
+        ("query.awaitTermination(90)", "shed_something(query)"),
+    ):
+        assert given in example
+        example = example.replace(given, tried)
+
+    def shed_something(query: Any) -> None:
+        eventually(lambda: query.exception() or _shed(control), "a batch that sheds", 150.0)
+        assert query.exception() is None
+
+    exec(example, {"shed_something": shed_something})
+    from headgate.spark.loop.loop import ControlLoop
+
+    ControlLoop.of(spark).drain()
+    try:
+        (rides,) = spark.sql("select sum(rides) from routes").first()
+        (gate,) = gates_status(control, 0.0)
+        assert 0.5 * gate["queries"][0]["arrived"] < rides < 2.0 * gate["queries"][0]["arrived"]
+    finally:
+        spark.catalog.dropTempView("routes")
+    commands = [
+        line.replace("/tmp/headgate-tutorial", str(control)).removeprefix("headgate ")
+        for block in re.findall(r"^```\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+        for line in block.splitlines()
+        if line.startswith("headgate ")
+    ]
+    assert len(commands) == 7
+    for command in commands:
+        done = CliRunner().invoke(main, shlex.split(command))
+        assert done.exit_code == 0, f"{command}: {done.output}"
+
+
+def _shed(control: Path) -> bool:
+    gates = gates_status(control, 0.0) if control.exists() else []
+    return any(query["shed"] > 0 for gate in gates for query in gate["queries"])

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from headgate.spark.sites.site import Site
     from headgate.spark.tables.delta import delta_rows
     from headgate.spark.tables.iceberg import iceberg_rows
+    from headgate.view.status import Status, status
 
 __version__ = "0.2.0.dev0"
 
@@ -86,6 +87,7 @@ __all__ = [
     "ShapeChanged",
     "Site",
     "SnapshotError",
+    "Status",
     "Uniform",
     "UnknownColumn",
     "UnsupportedSpark",
@@ -117,12 +119,14 @@ __all__ = [
     "recount",
     "sic",
     "sliding",
+    "status",
     "subset",
     "sum",
     "superset",
 ]
 
 _LATER = {
+    "Status": "headgate.view.status",
     "Accuracy": "headgate.policies.by_group.accuracy",
     "ConceptDriven": "headgate.policies.by_group.concept_driven",
     "absolute": "headgate.guards.targets",
@@ -134,6 +138,7 @@ _LATER = {
     "subset": "headgate.joins.conditions",
     "superset": "headgate.joins.conditions",
     "sliding": "headgate.guards.targets",
+    "status": "headgate.view.status",
 }
 _ON_SPARK = {
     "backfill": "headgate.spark.backfill.backfill",

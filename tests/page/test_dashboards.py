@@ -7,21 +7,50 @@ import re
 from pathlib import Path
 from typing import Any
 
+import promql_parser
 import pytest
 import yaml
 
-from headgate.page.metrics import METRICS
+from headgate.view.observer import Observer
+from headgate.view.readings import METRICS, readings
 
 FILES = Path(__file__).parents[2] / "dashboards"
 _NAME = re.compile(r"\bheadgate_[a-z_]+\b")
-_SELECTED = re.compile(r"\b(headgate_[a-z_]+)\{([^}]*)\}")
+#: What Grafana asks for the values of a variable: its own word around a selector.
+_VALUES = re.compile(r"label_values\((.+), (\w+)\)")
+
+
+def _dashboard() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((FILES / "grafana.json").read_text())
+    return found
 
 
 def _expressions() -> list[str]:
-    dashboard = json.loads((FILES / "grafana.json").read_text())
-    found = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
-    found += [v["query"] for v in dashboard["templating"]["list"] if v["type"] == "query"]
+    found = [target["expr"] for panel in _dashboard()["panels"] for target in panel["targets"]]
+    found += [values[0] for values in _variables()]
     return found + [rule["expr"] for rule in _rules()]
+
+
+def _variables() -> list[tuple[str, str]]:
+    """The selector and the label of each variable that Grafana asks Prometheus for."""
+    asked = [v["query"] for v in _dashboard()["templating"]["list"] if v["type"] == "query"]
+    matches = [_VALUES.fullmatch(query) for query in asked]
+    assert all(matches), asked
+    return [(match[1], match[2]) for match in matches if match]
+
+
+def _selected(expression: str) -> list[Any]:
+    """Every selector in an expression, as a parser of PromQL finds it; what is no PromQL raises."""
+    found = []
+
+    def visit(node: Any) -> None:
+        if isinstance(node, promql_parser.MatrixSelector):
+            found.append(node.vector_selector)
+        elif isinstance(node, promql_parser.VectorSelector) and node not in found:
+            found.append(node)
+
+    promql_parser.walk(promql_parser.parse(expression), pre_visit=visit)
+    return found
 
 
 def _rules() -> list[dict[str, Any]]:
@@ -33,12 +62,58 @@ def test_every_metric_that_they_use_is_served_with_the_labels_that_they_ask_for(
     expressions = _expressions()
     assert len(expressions) >= 20
     for text in expressions:
-        names = set(_NAME.findall(text))
-        assert names, text
-        assert names <= METRICS.keys(), text
-        for name, labels in _SELECTED.findall(text):
-            asked = set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", labels))
-            assert asked <= set(METRICS[name][1]), text
+        selectors = _selected(text)
+        assert {s.name for s in selectors} == set(_NAME.findall(text)), "the parser sees them all"
+        for selector in selectors:
+            assert selector.name in METRICS, text
+            asked = {matcher.name for matcher in selector.matchers.matchers}
+            assert asked <= set(METRICS[selector.name][1]), text
+    for selector, label in _variables():
+        assert label in METRICS[selector][1]
+
+
+def test_only_counters_are_rated_and_all_counters_are() -> None:
+    for text in _expressions():
+        ranged = []
+
+        def visit(node: Any, ranged: list[str] = ranged) -> None:
+            if isinstance(node, promql_parser.Call) and node.func.name in ("rate", "increase"):
+                ranged.append(node.args[0].vector_selector.name)
+
+        promql_parser.walk(promql_parser.parse(text), pre_visit=visit)
+        assert all(name.endswith("_total") for name in ranged), text
+        if text not in {selector for selector, _ in _variables()}:
+            counters = {name for name in _NAME.findall(text) if name.endswith("_total")}
+            assert counters == set(ranged), text
+
+
+@pytest.mark.parametrize("text", ["sum(headgate_state", "headgate_state{gate=}", "rate(headgate_state)"])
+def test_the_parser_is_one(text: str) -> None:
+    with pytest.raises(ValueError, match=r"\S"):
+        _selected(text)
+
+
+def test_values_of_labels_that_are_asked_for_are_given_out(busy_store: Path) -> None:
+    """``state="futile"`` on a metric that never says futile would be an alert that never fires."""
+    served: dict[tuple[str, str], set[str]] = {}
+    for name, _, labels in readings(Observer(busy_store).look()):
+        for label, value in zip(METRICS[name][1], labels, strict=True):
+            served.setdefault((name, label), set()).add(value)
+    for text in _expressions():
+        for selector in _selected(text):
+            for matcher in selector.matchers.matchers:
+                if "$" not in matcher.value:
+                    assert matcher.value in served[selector.name, matcher.name], text
+
+
+def test_the_rules_are_as_prometheus_wants_them() -> None:
+    whole = yaml.safe_load((FILES / "alerts.yml").read_text())
+    assert whole.keys() == {"groups"}
+    assert len({rule["alert"] for rule in _rules()}) == len(_rules())
+    for rule in _rules():
+        assert rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}
+        if "for" in rule:
+            assert promql_parser.parse_duration(rule["for"]).total_seconds() > 0
 
 
 def test_what_matters_is_on_the_dashboard_and_alerted_on() -> None:
@@ -52,7 +127,7 @@ def test_what_matters_is_on_the_dashboard_and_alerted_on() -> None:
 
 
 def test_panels_do_not_lie_on_each_other_and_legends_name_labels_that_are_there() -> None:
-    panels = json.loads((FILES / "grafana.json").read_text())["panels"]
+    panels = _dashboard()["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     taken: set[tuple[int, int]] = set()
     for panel in panels:

@@ -18,7 +18,6 @@ from headgate.core.plan import Plan
 from headgate.errors import BadArgument
 from headgate.page.changes import read_change
 from headgate.page.lookout import Lookout
-from headgate.page.metrics import METRICS
 from headgate.page.server import PageServer, refresh_s_of
 from headgate.sites.wire.tokens import reader_token
 from headgate.store.ledger.record import Evidence, Record
@@ -26,6 +25,7 @@ from headgate.store.ledger.records import Ledger
 from headgate.store.places.place import ObjectPath
 from headgate.store.settings_file import SettingsFile
 from headgate.view.observer import Observer, View
+from headgate.view.readings import METRICS
 from tests.eventually import eventually
 from tests.page.conftest import TOKEN
 from tests.view.virtual_gate import CAPACITY, VirtualGate

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import difflib
 import functools
-import math
-import re
 import tempfile
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +19,10 @@ from headgate.cli.plumbing import import_or_explain, json_option, print_json
 from headgate.cli.tables import console, table
 from headgate.errors import BadArgument, MissingExtra
 from headgate_lab.figures import NAMES, SWEEPS, Drawn, Spread, build
+from headgate_lab.figures.meaning import PAPERS, in_order, meaning
 from headgate_lab.figures.runner import Runner, in_process
 
 __all__ = ["figures"]
-
-
-#: What the figures of a paper are about, by how their names begin.
-_PAPERS = {
-    "las": "Guarded functions (las-2020)",
-    "cod": "Shedding by group (cod-2018)",
-    "join": "Stream joins (join-2007)",
-    "themis": "Fair shares of sites (themis-2016)",
-}
-#: How a figure's file begins; what it shows comes after that.
-_FROM = re.compile(r"\w+-\d{4}(?:, (?:Figure|section) [\d.]+:| on) ")
 
 
 class _Figure(click.Choice):  # type: ignore[type-arg,unused-ignore]
@@ -65,26 +51,10 @@ class _Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The figures, by paper, and then the options."""
-        for begins, title in _PAPERS.items():
-            names = [name for name in NAMES if name.partition("_")[0] == begins]
+        for paper, title in PAPERS.items():
             with formatter.section(title):
-                formatter.write_dl(
-                    [(name.replace("_", "-"), _meaning(name)) for name in sorted(names, key=_number)]
-                )
+                formatter.write_dl([(name.replace("_", "-"), meaning(name)) for name in in_order(paper)])
         super().format_options(ctx, formatter)
-
-
-def _number(name: str) -> float:
-    found = re.search(r"\d+", name)
-    return math.inf if found is None else int(found[0])
-
-
-def _meaning(name: str) -> str:
-    """What the figure shows: the first line of its file. Importing it would take numpy and Spark."""
-    package, _, module = NAMES[name].rpartition(".")
-    file = resources.files(package) / f"{module}.py"
-    text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
-    return _FROM.sub("", text.partition("\n")[0]).rstrip(".")
 
 
 @click.command(

@@ -13,12 +13,26 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from headgate.errors import HeadgateError
+from headgate.errors import BadArgument, HeadgateError
+from headgate.store.places.place import ObjectPath, Place
 from headgate.view.observer import Observer, View
 from headgate.view.verdict import Verdict
 from headgate.view.wording import ago_text, clock_text
 
-__all__ = ["Lookout"]
+__all__ = ["Lookout", "refresh_s_of"]
+
+#: Seconds between two looks: at a folder, and at an object store, where each look is some requests.
+_FOLDER_S, _OBJECTS_S = 2.0, 10.0
+_LEAST_S = 0.2
+
+
+def refresh_s_of(control: Place, given: float | None) -> float:
+    """How often a page looks at this store, where nobody says."""
+    if given is None:
+        return _OBJECTS_S if isinstance(control, ObjectPath) else _FOLDER_S
+    if not _LEAST_S <= given <= 3600.0:
+        raise BadArgument(f"refresh={given!r}: give {_LEAST_S:g} to 3600 seconds between two looks")
+    return given
 
 
 log = logging.getLogger("headgate.page")

@@ -6,29 +6,17 @@ from headgate.coordinator.guarded_server import ConnectionLimits, GuardedServer
 from headgate.errors import BadArgument
 from headgate.page.access import Access
 from headgate.page.app import page_app
-from headgate.page.lookout import Lookout
+from headgate.page.lookout import Lookout, refresh_s_of
 from headgate.sites.wire.http import is_loopback
-from headgate.store.places.place import ObjectPath, Place
+from headgate.store.places.place import Place
 from headgate.view.observer import Observer
 
 __all__ = ["PORT", "PageServer", "refresh_s_of"]
 
 PORT = 8471
-#: Seconds between two looks: at a folder, and at an object store, where each look is some requests.
-_FOLDER_S, _OBJECTS_S = 2.0, 10.0
-_LEAST_S = 0.2
 _LIMITS = ConnectionLimits(
     silent_s=5.0, longest_s=30.0, connections=256, of_a_peer=64, headers=16 << 10, stop_s=2
 )
-
-
-def refresh_s_of(control: Place, given: float | None) -> float:
-    """How often a page looks at this store, where nobody says."""
-    if given is None:
-        return _OBJECTS_S if isinstance(control, ObjectPath) else _FOLDER_S
-    if not _LEAST_S <= given <= 3600.0:
-        raise BadArgument(f"refresh={given!r}: give {_LEAST_S:g} to 3600 seconds between two looks")
-    return given
 
 
 class PageServer(GuardedServer):
