@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from headgate.spark import sic
     from headgate.spark.backfill.backfill import backfill, recount
     from headgate.spark.backfill.offsets import file_rows, kafka_rows
+    from headgate.spark.backfill.repay import repay
     from headgate.spark.doctor.call import doctor
     from headgate.spark.estimates.estimators import count, mean, median, quantile, ratio, sum
     from headgate.spark.gate.call import gate
@@ -115,6 +116,7 @@ __all__ = [
     "quantile",
     "ratio",
     "recount",
+    "repay",
     "sic",
     "sliding",
     "subset",
@@ -152,6 +154,7 @@ _ON_SPARK = {
     "quantile": "headgate.spark.estimates.estimators",
     "ratio": "headgate.spark.estimates.estimators",
     "recount": "headgate.spark.backfill.backfill",
+    "repay": "headgate.spark.backfill.repay",
     "FileLink": "headgate.spark.sites.links",
     "KafkaLink": "headgate.spark.sites.links",
     "Site": "headgate.spark.sites.site",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime
 from typing import Any
 
 import click
@@ -12,8 +11,7 @@ from rich.table import Table
 from headgate.cli.folders import gate_queries
 from headgate.cli.plumbing import json_option, print_json
 from headgate.cli.tables import console, table
-from headgate.durations import seconds
-from headgate.errors import BadArgument
+from headgate.durations import instant
 from headgate.store.folder import used_control_folder
 from headgate.store.ledger.audit import Audit, audit
 from headgate.store.ledger.records import Ledger, Record, gates_in
@@ -241,19 +239,7 @@ def _list(batches: list[int], most: int = 10) -> str:
 
 
 def _instant(name: str, text: str | None, now: float) -> float | None:
-    """A time of day, or how long ago."""
-    if text is None:
-        return None
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        pass
-    try:
-        return now - seconds(text, name)
-    except BadArgument:
-        raise BadArgument(
-            f"--{name} {text!r} is no time: write 2026-05-01T08:00, or how long ago, such as '2 hours'"
-        ) from None
+    return None if text is None else instant(text, now, f"--{name} ")
 
 
 def _span(

@@ -34,6 +34,8 @@ class GateSpec(SettledSpec):
     start: float = 1.0
     #: The digest of the gate's shape: which columns and seed decide, besides the plan.
     shape: str = ""
+    #: The digest of the recipe of its rows (`headgate.spark.recipe`); empty where there is none.
+    recipe: str = ""
     #: Keys of the groups that the policy names, by label.
     keys: Mapping[str, int] = field(default_factory=dict)
     #: What the sources in front of it hand out at most in a batch; None where that cannot be read.

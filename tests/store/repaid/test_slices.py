@@ -166,7 +166,9 @@ def _steps() -> Iterator[int]:
 
 @pytest.mark.timeout(120)
 def test_killed_at_every_step_the_next_one_ends_it(control: Path) -> None:
-    """Whatever call a kill interrupts, a batch is either done, or in the hand of a process that is gone."""
+    """Whatever call a kill interrupts, a batch is either done, or in the hand of a process that is
+    gone.
+    """
     for step in _steps():
         folder = control / str(step)
         if not killed_at(step, lambda at=folder: _work(at)):  # type: ignore[misc]

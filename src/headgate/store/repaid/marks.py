@@ -1,4 +1,6 @@
-"""The marks of slices that are done: what was repaid of which batch. For whoever repays, and for people."""
+"""The marks of slices that are done: what was repaid of which batch. For whoever repays, and for
+people.
+"""
 
 from __future__ import annotations
 

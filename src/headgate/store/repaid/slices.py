@@ -12,7 +12,8 @@ Beside the ledger of a gate in a query is the folder ``repaid``::
 Nothing is taken back by deleting: what is created decides once and for all whoever asks. A batch is free
 again when the slice that its latest claim names was given up, or began without it; then the next
 generation is claimed. A slice is given up only by a process that has found its holder gone, and creating
-`begun` or `outcome` first makes sure that a holder which only slept finds that out before its rows count.
+`begun` or `outcome` first makes sure that a holder which only slept finds that out before its rows
+count.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ from headgate.store.places.place import Place
 from headgate.store.places.stores import store_of
 from headgate.store.repaid.marks import Mark, Marks
 
-__all__ = ["Given", "Slice", "Slices"]
+__all__ = ["Given", "Left", "Slice", "Slices"]
 
 _CLAIM = re.compile(r"(\d{12})-(\d{4})\.json")
+_SLICE = re.compile(r"\d{12}-\d{12}-[0-9a-f]{8}")
 _ATTEMPT = re.compile(r"attempt-(\d{4})\.json")
 #: How often a count is looked at while somebody waits for it to move.
 _LOOK_S = 0.25
@@ -103,7 +105,7 @@ class Slice:
 
 
 @dataclass(frozen=True)
-class _Known:
+class Left:
     """What the store has of a slice that is not done."""
 
     id: str
@@ -115,10 +117,12 @@ class _Known:
 
     @property
     def given_up(self) -> bool:
+        """Whether its batches are free again."""
         return any(isinstance(said, dict) and "given_up" in said for said in (self.begun, self.outcome))
 
     @property
     def has_begun(self) -> bool:
+        """Whether its batches are fixed, and the sink may have some of their rows."""
         return isinstance(self.begun, dict) and "shed" in self.begun
 
     @property
@@ -127,6 +131,7 @@ class _Known:
         return self.outcome.get("attempt") if isinstance(self.outcome, dict) else None
 
     def shed(self) -> dict[int, int]:
+        """Its batches, with the rows that each shed; none before it has begun."""
         return {int(b): int(rows) for b, rows in self.begun["shed"].items()} if self.has_begun else {}
 
 
@@ -183,7 +188,7 @@ class Slices:
                 found[int(match[1])] = max(int(match[2]), found.get(int(match[1]), 0))
         return found
 
-    def _free(self, batch: int, claims: Mapping[int, int], known: Mapping[str, _Known]) -> bool:
+    def _free(self, batch: int, claims: Mapping[int, int], known: Mapping[str, Left]) -> bool:
         if batch in self.marks.rows():
             return False
         if batch not in claims:
@@ -205,13 +210,14 @@ class Slices:
 
     # What others left.
 
-    def _known(self) -> dict[str, _Known]:
+    def _known(self) -> dict[str, Left]:
         """The slices that are not done."""
         self.marks.look()
-        names = [n for n in folders_in(self.folder / "slices") if n not in self.marks.known]
+        there = filter(_SLICE.fullmatch, folders_in(self.folder / "slices"))
+        names = [n for n in there if n not in self.marks.known]
         return {name: found for name in names if (found := self._read(name)) is not None}
 
-    def _read(self, name: str) -> _Known | None:
+    def _read(self, name: str) -> Left | None:
         at = self.folder / "slices" / name
         numbers = [int(m[1]) for n in names_in(at) if (m := _ATTEMPT.fullmatch(n))]
         if not numbers:
@@ -221,9 +227,9 @@ class Slices:
         said, begun, outcome = (_value(path) for path in files)
         holder = Holder.from_json(said.get("holder")) if isinstance(said, dict) else None
         given = Given.from_json(said.get("given") if isinstance(said, dict) else None)
-        return _Known(name, given, attempt, holder, begun, outcome)
+        return Left(name, given, attempt, holder, begun, outcome)
 
-    def unfinished(self) -> list[_Known]:
+    def unfinished(self) -> list[Left]:
         """Slices that somebody took in hand, and that are neither done nor given up."""
         return [one for one in self._known().values() if not one.given_up]
 
@@ -232,7 +238,7 @@ class Slices:
         found = self._claims()
         return sorted(b for b, g in found.items() if self._holding(b, g) == slice_id)
 
-    def lives(self, one: _Known) -> bool:
+    def lives(self, one: Left) -> bool:
         """Whether its holder does; waits for a sign of life, where only that can tell."""
         if one.holder is None or one.holder.surely_gone():
             return False
@@ -247,10 +253,10 @@ class Slices:
                 return False
         return False
 
-    def _beat_of(self, one: _Known) -> Any:
+    def _beat_of(self, one: Left) -> Any:
         return _value(self.folder / "slices" / one.id / f"beat-{one.attempt:04d}.json")
 
-    def take_over(self, one: _Known) -> Slice | None:
+    def take_over(self, one: Left) -> Slice | None:
         """The slice of a holder that is gone, in this process's hand; None if another was faster."""
         number = one.attempt + 1
         if not self._attempt(one.id, number, one.given):
