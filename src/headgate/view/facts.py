@@ -95,6 +95,8 @@ class JobFacts:
     #: When the batch after the last recorded one began, if it has.
     running_since: float | None = None
     guard: GuardInsides | None = None
+    #: Rows that were repaid (`hg.repay`), of batches that still have records.
+    repaid: int = 0
 
     @property
     def kind(self) -> str:

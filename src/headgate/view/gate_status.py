@@ -14,6 +14,7 @@ from headgate.store.ledger.records import Ledger, gates_in, queries_of
 from headgate.store.ledger.standing import Standing
 from headgate.store.places.place import Place
 from headgate.store.plans import PlanStore
+from headgate.store.repaid.marks import marks_of
 from headgate.store.settings_file import SettingsFile
 from headgate.view.wording import target_text
 
@@ -71,7 +72,9 @@ def _gate(
     if rows is None:
         queries = [_query(folder, name, query, now) for query in queries_of(folder, name)]
     else:
-        queries = [{k: v for k, v in row.items() if k not in _NOT_SHOWN} for row in rows]
+        # What was repaid is not their driver's to say.
+        known = [{k: v for k, v in row.items() if k not in _NOT_SHOWN} for row in rows]
+        queries = [{"repaid": None, **row} for row in known]
     steered = [q for q in queries if not q["ended"]] or queries
     ages = [q["heartbeat_age_s"] for q in steered if q["heartbeat_age_s"] is not None]
     return {
@@ -112,6 +115,7 @@ def _query(folder: Place, gate: str, query: str, now: float) -> dict[str, Any]:
     store = PlanStore(folder, gate, query)
     holder, age = store.lease.holder(), store.lease.age_s(lambda: now)
     return {
+        "repaid": sum(marks_of(folder, gate, query).rows().values()),
         "query": query,
         **Standing(Ledger(folder, gate, query)).to_json(store.current()),
         "steered_by": "" if holder is None else holder.described,

@@ -18,6 +18,7 @@ from headgate.store.ledger.follow import LedgerFollower
 from headgate.store.ledger.records import Ledger, gates_in, queries_of
 from headgate.store.places.place import Place
 from headgate.store.plans import PlanStore
+from headgate.store.repaid.marks import Marks
 from headgate.store.settings_file import SettingsFile
 from headgate.view.facts import Asked, GuardInsides, JobFacts
 from headgate.view.fair_shares import Sites, sites_in
@@ -62,6 +63,8 @@ class _Watched:
         self._store = PlanStore(control, gate, query, clock)
         self._follower = LedgerFollower(Ledger(control, gate, query), SHOWN_BATCHES)
         self._guard = GuardMemoryReader(control, gate, query)
+        self._marks = Marks(self._store.folder / "repaid")
+        self._marks_at = float("-inf")
         self._facts: JobFacts | None = None
         self._looked_at = float("-inf")
         self.alive_at = 0.0
@@ -88,11 +91,19 @@ class _Watched:
             totals=self._follower.totals,
             running_since=running,
             guard=guard,
+            repaid=self._repaid(now),
         )
         self._looked_at = now
         last = records[-1].started_at if records else 0.0
         self.alive_at = max(written_at or 0.0, last)
         return self._facts
+
+    def _repaid(self, now: float) -> int:
+        """Looked up seldom: a backfill runs for minutes, and days apart."""
+        if not 0.0 <= now - self._marks_at < _SELDOM_S:
+            self._marks.look()
+            self._marks_at = now
+        return sum(self._marks.rows().values())
 
     @staticmethod
     def _over(facts: JobFacts) -> bool:
