@@ -28,7 +28,13 @@ _ROW = (
         "tests/spark/gate/",
         "tests/spark/loop/",
     ),
-    *("tests/spark/backfill/", "tests/spark/guard/", "tests/spark/groups/", "tests/spark/sites/"),
+    *(
+        "tests/spark/backfill/",
+        "tests/spark/recipe/",
+        "tests/spark/guard/",
+        "tests/spark/groups/",
+        "tests/spark/sites/",
+    ),
     *(
         "tests/spark/objects/",
         "tests/spark/doctor/",
