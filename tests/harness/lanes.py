@@ -51,7 +51,13 @@ _WITHOUT = tuple(
     for name in (
         *("connect/test_connect", "guard/test_guard_memory", "guard/test_guard_task"),
         *("objects/test_guard_memory_on_objects", "objects/test_objects_on_spark"),
-        *("join/test_join_run", "backfill/test_kill", "gate/test_predicates", "gate/test_batch_size"),
+        *(
+            "join/test_join_run",
+            "backfill/test_kill",
+            "backfill/test_repay_kill",
+            "gate/test_predicates",
+            "gate/test_batch_size",
+        ),
     )
 )
 #: What modules of these folders make, others of them use: a broker, figures that were drawn, a cluster.
