@@ -13,7 +13,7 @@ from headgate.core.witness import UNKNOWN
 from headgate.policies import Policy
 from headgate.run.gate_report import BatchReport
 from headgate.run.report import Report
-from headgate.run.spec import SettledSpec
+from headgate.run.spec import SettledSpec, Spec
 from headgate.settings import GateSettings
 
 if TYPE_CHECKING:
@@ -60,6 +60,10 @@ class GateSpec(SettledSpec):
     def made_of(self) -> tuple[object, ...]:
         """Its folder, its settings, its policy and its shape."""
         return self.control, self.settings, self.policy, self.shape
+
+    def same_as(self, other: Spec) -> bool:
+        """A gate of the same settings, policy and columns, whatever its rows come from."""
+        return isinstance(other, GateSpec) and replace(other, recipe=self.recipe) == self
 
     def complete(self, report: BatchReport, reports: Mapping[str, Report]) -> BatchReport:
         """The report with what the gate of the other stream says, in front of a join."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ from pyspark.sql import functions as F
 
 import headgate as hg
 from headgate.spark.backfill import slice_work
+from headgate.spark.backfill.sinks import FileSink
 from headgate.store.lease import Holder
 from headgate.store.ledger.records import queries_of
 from headgate.store.repaid.marks import marks_of
-from headgate.store.repaid.slices import Given, Slices
+from headgate.store.repaid.slices import Given, Slice, Slices
 from tests.spark.backfill.shed_query import BATCHES, GATE, ROWS, ShedQuery, ids_in, shed_query
 from tests.spark.conftest import records
 
@@ -128,9 +130,6 @@ def test_killed_between_any_two_steps_each_row_is_there_once(
     step: str,
     when: str,
 ) -> None:
-    from headgate.spark.backfill.sinks import FileSink
-    from headgate.store.repaid.slices import Slice
-
     kinds: dict[str, Any] = {"slices": Slices, "slice": Slice, "sink": FileSink}
     dead = [False]
 
@@ -178,6 +177,23 @@ def test_rows_that_changed_since_they_were_compared_do_not_count(
     assert ids_in(spark, tmp_path / "late") == []
     monkeypatch.undo()
     assert hg.repay(spark, GATE, shed.control, tmp_path / "late", batches=[0]).complete
+
+
+def test_a_folder_that_is_hadoops_is_renamed_by_hadoop(spark, tmp_path: Path) -> None:
+    """As on HDFS; here with Hadoop's own local file system."""
+    sink = FileSink(spark, str(tmp_path / "late"), "parquet")
+    sink._local, sink.root = None, f"file:{tmp_path}/late"
+    one = Slice(tmp_path, "000000000000-000000000001-00000000", sink.given, 1)
+    assert sink.write(one, spark.range(5).withColumn("_batch", F.lit(3))) == {3: 5}
+    sink.show(one, 1)
+    sink.show(one, 1)  # somebody was faster
+    assert spark.read.parquet(str(tmp_path / "late")).count() == 5
+    again = replace(one, attempt=2)
+    sink.write(again, spark.range(2).withColumn("_batch", F.lit(3)))
+    with pytest.raises(Exception, match="already exists"):
+        sink._rename(sink._hidden(again, 2), sink.shown(one.id))
+    sink.drop(again, 2)
+    assert not (tmp_path / "late" / "_headgate" / one.id / "2").exists()
 
 
 @pytest.mark.parametrize(

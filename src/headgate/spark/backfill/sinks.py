@@ -16,7 +16,7 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -137,7 +137,8 @@ class FileSink(Sink):
                     raise
             return
         jvm: Any = self._spark._jvm
-        never = self._spark.sparkContext._gateway.new_array(jvm.org.apache.hadoop.fs.Options.Rename, 0)
+        gateway = cast(Any, self._spark.sparkContext._gateway)
+        never = gateway.new_array(jvm.org.apache.hadoop.fs.Options.Rename, 0)
         self._files(before).rename(self._path(before), self._path(after), never)
 
     def _remove(self, path: str) -> None:
