@@ -151,14 +151,21 @@ class Slices:
         self.folder = control / "gates" / gate / "queries" / query / "repaid"
         self.marks = Marks(self.folder)
         self._me, self._clock, self._sleep = me or this_process(), clock, sleep
+        #: The claims as they were first seen, and this process's own since: there may be very many. Who
+        #: has claimed more is found out by claiming.
+        self._seen: dict[int, int] | None = None
 
     # Taking batches in hand.
 
     def take(self, batches: Iterable[int], given: Given) -> Slice | None:
         """A new slice with those of these batches that are free; None if none is."""
         wanted = sorted(batches)
-        known, claims = self._known(), self._claims()
-        free = {b: claims.get(b, 0) + 1 for b in wanted if self._free(b, claims, known)}
+        known, repaid = self._known(), self.marks.rows()
+        if self._seen is None:
+            self._seen = self._claims()
+        claims = self._seen
+        open_ = [b for b in wanted if b not in repaid]
+        free = {b: claims.get(b, 0) + 1 for b in open_ if self._free(b, claims, known)}
         if not free:
             return None
         first, last = min(free), max(free)
@@ -170,6 +177,7 @@ class Slices:
             for b, generation in free.items()
             if claim_json(self._claim_path(b, generation), mine) == mine
         ]
+        claims.update(free)
         made.batches = tuple(won)
         if won:
             return made
@@ -189,8 +197,6 @@ class Slices:
         return found
 
     def _free(self, batch: int, claims: Mapping[int, int], known: Mapping[str, Left]) -> bool:
-        if batch in self.marks.rows():
-            return False
         if batch not in claims:
             return True
         holder = self._holding(batch, claims[batch])
@@ -280,8 +286,10 @@ class Slices:
             match = _CLAIM.fullmatch(name)
             if match is not None and int(match[1]) in claims:
                 unclaim(self.folder / "claims" / name)
+        for name in filter(_SLICE.fullmatch, folders_in(self.folder / "slices")):
+            if int(name.split("-")[1]) < batch:  # done or not: nobody can repay them any more
+                store_of(self.folder).delete_all(self.folder / "slices" / name)
         for mark in old:
-            store_of(self.folder).delete_all(self.folder / "slices" / mark.slice)
             self.marks.forget(mark.slice)
         return len(old)
 
