@@ -11,7 +11,7 @@ from headgate.errors import BadArgument
 from headgate.spark.backfill.offsets import BatchOffsets, file_rows, kafka_rows
 from headgate.spark.recipe.options import FILES, only_known
 from headgate.spark.recipe.rate_rows import micro_batch_rows, rate_rows
-from headgate.spark.recipe.recipe import SETTINGS, Recipe
+from headgate.spark.recipe.recipe import SETTINGS, Recipe, setting
 from headgate.spark.recipe.steps import follow
 from headgate.spark.tables.delta import delta_rows
 from headgate.spark.tables.iceberg import iceberg_rows
@@ -68,7 +68,7 @@ def _require_asked(gate: str, recipe: Recipe, given: Mapping[str, str]) -> None:
 
 def _require_settings(spark: SparkSession, gate: str, recipe: Recipe) -> None:
     for name in SETTINGS:
-        then, now = recipe.settings.get(name, ""), str(spark.conf.get(name, ""))
+        then, now = recipe.settings.get(name, ""), setting(spark, name)
         if then != now:
             raise BadArgument(
                 f"gate {gate!r}: its query ran with {name}={then!r}, and this session has {now!r}, with "

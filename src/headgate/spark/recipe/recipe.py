@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -26,7 +27,7 @@ from headgate.store.folder import read_json, write_json
 from headgate.store.places.place import Place
 from headgate.store.recipes import recipe_path
 
-__all__ = ["SETTINGS", "Recipe", "note", "recipe_of"]
+__all__ = ["SETTINGS", "Recipe", "note", "recipe_of", "setting"]
 
 log = logging.getLogger("headgate")
 
@@ -164,11 +165,19 @@ def recipe_of(frame: DataFrame) -> Recipe | None:
         return None
     columns = tuple((one.name, one.dataType.simpleString()) for one in frame.schema.fields)
     spark = frame.sparkSession
-    settings = {name: str(spark.conf.get(name, "")) for name in SETTINGS}
+    settings = {name: setting(spark, name) for name in SETTINGS}
     found = replace(bare, steps=tuple(steps), unknown=unknown, columns=columns, settings=settings)
     if steps and not unknown and not _again(spark, found):
         return replace(found, steps=(), unknown="Spark makes something else of its steps' text")
     return found
+
+
+def setting(spark: SparkSession, name: str) -> str:
+    """What holds, set or not: asked with a default, Spark would hide its own (a machine's time zone)."""
+    try:
+        return str(spark.conf.get(name))
+    except PySparkException:  # this Spark has no such setting
+        return ""
 
 
 def _again(spark: SparkSession, recipe: Recipe) -> bool:
