@@ -129,6 +129,17 @@ def test_a_recipe_that_was_changed_is_noticed(spark, stream, control: Path) -> N
         Recipe.load(control, "g", recipe.digest)
 
 
+def test_a_session_that_makes_other_rows_of_the_same_steps_is_refused(spark, stream) -> None:
+    recipe = recipe_of(_plain(stream))
+    assert recipe is not None
+    assert all(recipe.settings.values()), "what holds, set or not"
+    other = replace(recipe, settings={**recipe.settings, "spark.sql.session.timeZone": "Asia/Tokyo"})
+    with pytest.raises(
+        hg.BadArgument, match=r"spark.conf.set\('spark.sql.session.timeZone', 'Asia/Tokyo'"
+    ):
+        reader_of(spark, "g", other, checkpoint="/nowhere")
+
+
 @pytest.mark.parametrize("kind", ["csv", "json", "orc", "parquet", "text", "xml"])
 def test_files_of_every_format_are_read_as_the_stream_read_them(
     spark, tmp_path: Path, kind: str

@@ -49,6 +49,8 @@ _PLAIN = frozenset((
     "Substring", "SubstringIndex", "Subtract", "TruncDate", "TruncTimestamp", "UnBase64",
     "UnaryMinus", "UnaryPositive", "Unhex", "Upper", "WeekDay", "WeekOfYear", "XxHash64", "Year",
 ))  # fmt: skip
+#: Columns of all steps together: each is some calls of the JVM, and a gate is built in no time.
+_MOST_COLUMNS = 500
 #: Operators that change no row and no column of a batch.
 _NOTHING = frozenset((
     "EventTimeWatermark", "RebalancePartitions", "Repartition", "RepartitionByExpression",
@@ -87,8 +89,12 @@ class Step:
 def steps_of(plan: Any) -> tuple[Any, list[Step]]:
     """The source at the end of an analysed plan, and the steps from there; raises `StepUnknown`."""
     steps: list[Step] = []
+    columns = 0
     while plan.children().size():
         name = str(plan.nodeName())
+        columns += int(plan.output().size())
+        if columns > _MOST_COLUMNS:
+            raise StepUnknown(f"its steps have more than {_MOST_COLUMNS} columns in all")
         if plan.children().size() != 1:
             raise StepUnknown(f"{name} brings several frames together")
         if name == "Project":
