@@ -94,5 +94,7 @@ def test_what_cannot_be_is_said(spark) -> None:
         hg.Repairable(by="route").shed(rows)
     with pytest.raises(hg.BadArgument, match="each column once"):
         hg.Repairable(by="route", sums="route")
+    with pytest.raises(hg.BadArgument, match="rename yours"):
+        hg.Repairable(by="route", sums="rows")
     with pytest.raises(hg.BadArgument, match="slice's id"):
         hg.Repairable(by="route").save(rows, "/x", "../up")

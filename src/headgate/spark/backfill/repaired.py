@@ -56,6 +56,9 @@ class Repairable:
         self.by = (by,) if isinstance(by, str) else tuple(by)
         self.sums = (sums,) if isinstance(sums, str) else tuple(sums)
         names = [name.lower() for name in (*self.by, *self.sums)]
+        taken = sorted({"rows", "exact", _BATCH, _SIDE, _ROWS} & set(names))
+        if taken:
+            raise BadArgument(f"the column {taken[0]!r} is one that results have: rename yours")
         if not self.by or len(set(names)) < len(names):
             raise BadArgument(
                 f"by={list(self.by)!r}, sums={list(self.sums)!r}: name one column to count by at "
@@ -67,13 +70,13 @@ class Repairable:
     def kept(self, frame: DataFrame, batch: int) -> DataFrame:
         """The parts of a batch that the query has: in ``foreachBatch``, behind the gate."""
         self._require(frame, WEIGHT)
-        made: list[Column] = [F.count(F.lit(1)).alias(_ROWS), count_of().alias("_of_rows")]
+        made: list[Column] = [F.count(F.lit(1)).alias(_ROWS), count_of().alias(f"_of_{_ROWS}")]
         for name in self.sums:
             made += [self._plain(name), sum_of(quoted(name)).alias(f"_of_{name}")]
         parts = frame.groupBy(*self._keys()).agg(*made)
         chosen = [*self._keys(), *self._marked(F.lit(batch), "kept")]
         for name in (_ROWS, *self.sums):
-            estimate = quoted(f"_of_{name.lstrip('_') if name == _ROWS else name}")
+            estimate = quoted(f"_of_{name}")
             chosen += [
                 quoted(name),
                 estimate["estimate"].alias(f"{name}_estimate"),
