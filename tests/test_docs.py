@@ -182,6 +182,33 @@ def test_the_page_on_sites_runs(spark: Any, tmp_path: Path) -> None:
                 names[site].stop()
 
 
+def test_the_page_on_backfill_runs(spark: Any, tmp_path: Path) -> None:
+    from headgate.spark.loop.loop import ControlLoop
+
+    source, control, late, parts = (tmp_path / n for n in ("in", "control", "late", "parts"))
+    source.mkdir()
+    rows = [{"id": i, "route": f"r{i % 3}", "fare": 2.0} for i in range(600)]
+    for number in range(3):
+        (source / f"{number}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    names: dict[str, Any] = {"hg": hg, "spark": spark, "control": control, "late": str(late)}
+    names["parts"] = str(parts)
+    examples = _examples(ROOT / "docs" / "backfill.md")
+    exec(next(e for e in examples if "def keep(" in e), names)
+    reader = spark.readStream.schema("id bigint, route string, fare double")
+    stream = reader.option("maxFilesPerTrigger", 1).json(str(source)).where("fare > 0")
+    for name, act in (("rides", lambda frame, batch: frame.count()), ("tolls", names["keep"])):
+        gated = stream.transform(hg.gate(name, rate=0.5, control=control))
+        writer = gated.writeStream.foreachBatch(act)
+        writer = writer.option("checkpointLocation", str(tmp_path / name))
+        writer.trigger(availableNow=True).start().awaitTermination()
+        ControlLoop.of(spark).drain()
+    for example in examples:
+        exec(example, names)
+    assert names["done"].complete
+    assert not any(row.exact for row in names["before"])
+    assert [(row.rows, row.rows_stderr, row.exact) for row in names["after"]] == [(600.0, 0.0, True)] * 3
+
+
 def test_the_ledger_page_runs(spark: Any, tmp_path: Path) -> None:
     source, control, checkpoint = (tmp_path / n for n in ("in", "control", "checkpoint"))
     source.mkdir()

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from headgate.spark import sic
     from headgate.spark.backfill.backfill import backfill, recount
     from headgate.spark.backfill.offsets import file_rows, kafka_rows
+    from headgate.spark.backfill.repaired import Repairable, repaid_batches
+    from headgate.spark.backfill.repay import repay
     from headgate.spark.doctor.call import doctor
     from headgate.spark.estimates.estimators import count, mean, median, quantile, ratio, sum
     from headgate.spark.gate.call import gate
@@ -84,6 +86,7 @@ __all__ = [
     "Plan",
     "Policy",
     "ReadLimit",
+    "Repairable",
     "ShapeChanged",
     "Site",
     "SnapshotError",
@@ -117,6 +120,8 @@ __all__ = [
     "quantile",
     "ratio",
     "recount",
+    "repaid_batches",
+    "repay",
     "sic",
     "sliding",
     "status",
@@ -157,6 +162,9 @@ _ON_SPARK = {
     "quantile": "headgate.spark.estimates.estimators",
     "ratio": "headgate.spark.estimates.estimators",
     "recount": "headgate.spark.backfill.backfill",
+    "Repairable": "headgate.spark.backfill.repaired",
+    "repaid_batches": "headgate.spark.backfill.repaired",
+    "repay": "headgate.spark.backfill.repay",
     "FileLink": "headgate.spark.sites.links",
     "KafkaLink": "headgate.spark.sites.links",
     "Site": "headgate.spark.sites.site",

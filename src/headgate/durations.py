@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from headgate.errors import BadArgument
 
-__all__ = ["Duration", "seconds"]
+__all__ = ["Duration", "Instant", "instant", "seconds"]
 
 Duration = str | float | int | timedelta
+Instant = str | float | int | datetime
 
 _UNITS = {
     "us": 1e-6,
@@ -65,4 +66,28 @@ def _bad(name: str, value: object) -> BadArgument:
     return BadArgument(
         f"{name}={value!r} is not a positive duration: write it as '2 seconds', '500 ms', "
         f"'1 minute', or a positive number of seconds"
+    )
+
+
+def instant(value: Instant, now: float, name: str = "since") -> float:
+    """A point in time in seconds since 1970: as such, as a time of day, or how long ago.
+
+    >>> instant("2 hours", 10_000.0), instant(5.0, 10_000.0)
+    (2800.0, 5.0)
+    """
+    if isinstance(value, datetime):
+        return value.timestamp()
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    if isinstance(value, str):
+        try:
+            return datetime.fromisoformat(value).timestamp()
+        except ValueError:
+            pass
+        try:
+            return now - seconds(value, name)
+        except BadArgument:
+            pass
+    raise BadArgument(
+        f"{name}={value!r} is no time: write 2026-05-01T08:00, or how long ago, such as '2 hours'"
     )

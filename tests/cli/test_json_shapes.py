@@ -20,6 +20,7 @@ from headgate.settings import GateSettings
 from headgate.sites.shared import SharedSite
 from headgate.sites.ticker import Ticker
 from headgate.sites.wire.protocol import QueryReport
+from headgate.spark.backfill.repay import Repayment
 from headgate.store.guards import declare_guard
 from headgate.store.ledger.records import Ledger, Record
 from headgate.store.plans import PlanStore
@@ -174,6 +175,12 @@ def test_a_federation() -> None:
     }
     assert value["goals"]
     assert not list(differences(value, documented("headgate federation demo")))
+
+
+def test_a_backfill() -> None:
+    done = Repayment("rides", "q1", "/lake", left_open={3: "is gone"}, elsewhere=[4])
+    value = {"control": "there", **done.to_json()}  # as `headgate.cli.backfill` prints it
+    assert not list(differences(value, documented("headgate backfill")))
 
 
 def test_every_command_with_json_is_documented() -> None:

@@ -29,7 +29,13 @@ _ROW = (
         "tests/spark/loop/",
         "tests/spark/job/",
     ),
-    *("tests/spark/backfill/", "tests/spark/guard/", "tests/spark/groups/", "tests/spark/sites/"),
+    *(
+        "tests/spark/backfill/",
+        "tests/spark/recipe/",
+        "tests/spark/guard/",
+        "tests/spark/groups/",
+        "tests/spark/sites/",
+    ),
     *(
         "tests/spark/objects/",
         "tests/spark/doctor/",
@@ -47,7 +53,13 @@ _WITHOUT = tuple(
         *("connect/test_connect", "guard/test_guard_memory", "guard/test_guard_task"),
         "job/test_run_command",
         *("objects/test_guard_memory_on_objects", "objects/test_objects_on_spark"),
-        *("join/test_join_run", "backfill/test_kill", "gate/test_predicates", "gate/test_batch_size"),
+        *(
+            "join/test_join_run",
+            "backfill/test_kill",
+            "backfill/test_repay_kill",
+            "gate/test_predicates",
+            "gate/test_batch_size",
+        ),
     )
 )
 #: What modules of these folders make, others of them use: a broker, figures that were drawn, a cluster.

@@ -31,6 +31,7 @@ def bench() -> None:
       headgate bench hold-sweep      whether that is flat around the controller's numbers
       headgate bench guard           a guarded function under overload, by policy
       headgate bench replay --quick  what a replayed batch keeps
+      headgate bench backfill        repaying shed rows beside a plain query, and beside a live one
       headgate bench cod             shedding by group in front of Spark's aggregates
       headgate bench cod-data        shedding by group on real data: every allocation, bursts, promises
       headgate bench join            kernels on one core, and a stream join under overload
@@ -98,6 +99,12 @@ _benchmark(
     takes="10 seconds; quick: 5.",
 )
 _benchmark("replay", "Whether a replayed batch keeps the same rows.")
+_benchmark(
+    "backfill",
+    "How fast shed rows are repaid beside a plain query over the same rows, and what a live query "
+    "feels.",
+    takes="5 minutes; quick: 2.",
+)
 _benchmark("cod", "What shedding by group saves in front of Spark's aggregates.", module="cod.cod")
 _benchmark("cod-data", "Shedding by group on real data.", module="cod.data")
 _benchmark(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from headgate import __version__
+from headgate.cli.backfill import backfill
 from headgate.cli.completion import completion
 from headgate.cli.coordinator import coordinator
 from headgate.cli.demo import demo
@@ -42,6 +43,7 @@ def main() -> None:
       headgate serve /shared/control                 the same as a live page
       headgate set /shared/control rides --mode monitor
       headgate ledger verify /shared/control         does every row add up?
+      headgate backfill --control /shared/control --gate rides --to /lake/late
 
     \b
     Exit code:
@@ -62,6 +64,7 @@ main.add_command(top)
 main.add_command(set_)
 main.add_command(whatif)
 main.add_command(ledger)
+main.add_command(backfill)
 main.add_command(coordinator)
 main.add_command(federation)
 main.add_command(completion)

@@ -18,7 +18,7 @@ from headgate.errors import BadArgument
 if TYPE_CHECKING:
     from headgate.spark.doctor.findings import Diagnosis
 
-__all__ = ["doctor"]
+__all__ = ["doctor", "spark_settings"]
 
 _STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 
@@ -62,7 +62,7 @@ def doctor(
       headgate doctor --control s3://bucket/path --master spark://host:7077 --py-files headgate.zip
       headgate doctor --control s3://bucket/path --master yarn --conf spark.executor.instances=4 --json
     """
-    found = _looked(control, master, _settings(py_files, conf), within)
+    found = _looked(control, master, spark_settings(py_files, conf), within)
     if as_json:
         print_json({**found.to_json(), "control": control})
     else:
@@ -80,7 +80,8 @@ def doctor(
         raise SystemExit(1)
 
 
-def _settings(py_files: str | None, conf: tuple[str, ...]) -> dict[str, str]:
+def spark_settings(py_files: str | None, conf: tuple[str, ...]) -> dict[str, str]:
+    """Spark's settings as a command gets them."""
     given: dict[str, str] = {}
     for item in conf:
         name, equals, value = item.partition("=")

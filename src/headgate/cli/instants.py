@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
-from headgate.durations import seconds
+from headgate.durations import instant as point_in_time
 from headgate.errors import BadArgument
 
 __all__ = ["instant"]
@@ -19,11 +17,7 @@ def instant(name: str, text: str | None, now: float) -> float | None:
     if text is None:
         return None
     try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        pass
-    try:
-        return now - seconds(text, name)
+        return point_in_time(text, now, name)
     except BadArgument:
         raise BadArgument(
             f"--{name} {text!r} is no time: write 2026-05-01T08:00, or how long ago, such as '2 hours'"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from typing import Any
 
 import click
@@ -23,6 +24,7 @@ from headgate.store.folder import used_control_folder
 from headgate.store.ledger.audit import Audit, audit
 from headgate.store.ledger.records import Ledger, Record, gates_in
 from headgate.store.pruning import pruned
+from headgate.store.repaid.marks import marks_of
 
 __all__ = ["ledger"]
 
@@ -58,18 +60,28 @@ def show(control: str, gate: str | None, query: str | None, last: int, as_json: 
     for pair in gate_queries(folder, gate, query):
         kept = Ledger(folder, pair.gate, pair.query)
         latest, totals = kept.tail(last), kept.totals()
+        repaid = marks_of(folder, pair.gate, pair.query).rows()
         batches = totals.all.batches
         if as_json:
             entry = {"gate": pair.gate, "query": pair.query, "batches": batches}
             entry["records_from"] = totals.begins
+            entry["repaid"] = [record.batch for record in latest if record.batch in repaid]
             ledgers.append({**entry, "records": [record.to_json() for record in latest]})
         else:
-            out.print(_table(pair.gate, pair.query, latest, batches, out.width < 100))
+            made = _table(pair.gate, pair.query, latest, batches, out.width < 100, repaid.keys())
+            out.print(made)
     if as_json:
         print_json({"control": control, "ledgers": ledgers})
 
 
-def _table(gate: str, query: str, records: list[Record], total: int, narrow: bool) -> Table:
+def _table(
+    gate: str,
+    query: str,
+    records: list[Record],
+    total: int,
+    narrow: bool,
+    repaid: Collection[int] = (),
+) -> Table:
     kind = records[-1].kind if records else "gate"
     title = f"{kind} {gate}, query {query}: {len(records)} of {total} batches"
     figures = ("batch", "began", "arrived", "kept", "shed", "keep rate", "duration", "delay")
@@ -84,7 +96,7 @@ def _table(gate: str, query: str, records: list[Record], total: int, narrow: boo
             _rate(r),
             f"{r.duration_s:.2f} s",
             "" if r.delay_s is None else f"{r.delay_s:.2f} s",
-            _then(r),
+            _then(r) + (" (repaid)" if r.batch in repaid else ""),
         ]
         made.add_row(*cells, *([] if narrow else ["" if r.kind == "guard" else r.plan.digest]))
     return made
@@ -203,6 +215,8 @@ def _verdict(found: Audit) -> list[str | Text]:
     if found.arrived != found.kept + found.shed:
         gone = found.arrived - found.kept - found.shed
         said = said.replace(" = ", " ≠ ") + f" ({gone:+,})"
+    if found.repaid:
+        said += f"; {found.repaid_rows:,} of them repaid, of {len(found.repaid):,} batches"
     if found.witnessed:
         said += f"; {found.witnessed:,} confirmed by their source"
     lines: list[str | Text] = [Text.assemble(_WORDS[found.verdict], said)]
@@ -210,6 +224,7 @@ def _verdict(found: Audit) -> list[str | Text]:
         "do not add up": found.unbalanced,
         "were recorded twice with other counts, another plan or other kept rows": found.contradicted,
         "name another plan than was pinned": found.other_plan,
+        "were repaid with another number of rows than they shed": found.repaid_otherwise,
         "are doubtful: their source contradicts the counts (headgate.recount counts them again)": (
             found.doubtful
         ),

@@ -96,6 +96,8 @@ def _in_all(query: dict[str, Any]) -> str:
         f"in all {query['batches']:,} batches, {query['arrived']:,} arrived, {query['kept']:,} kept, "
         f"{query['shed']:,} shed"
     )
+    if query["repaid"]:
+        text += f", {query['repaid']:,} of them repaid"
     return text + (f"; records from batch {query['records_from']:,} on" if query["records_from"] else "")
 
 

@@ -24,6 +24,8 @@ from headgate.run.run import SettledRun
 from headgate.settings import GateSettings
 from headgate.store.ledger.records import Evidence, Findings, Record, Size
 from headgate.store.plans import PinnedPlan
+from headgate.store.query_facts import checkpoint_of
+from headgate.store.recipes import Followed, note_recipe
 
 __all__ = ["GateRun"]
 
@@ -58,7 +60,18 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
         #: The share of the last batch's rows that a whole budget would have kept.
         self._wanted = _share(learned.get("wanted"))
         self._said = ""
+        self._note_recipe()
         self.publish()
+
+    def _note_recipe(self) -> None:
+        """Leave word how the rows of the batches from here on are made: for whoever repays them."""
+        control, gate = self.spec.control, self.spec.name
+        where = checkpoint_of(control, self.query)
+        try:
+            after = self._ledger.last_batch()
+            note_recipe(control, gate, self.query, Followed(self.spec.recipe, after, where))
+        except OSError as error:
+            log.warning("%s: how its rows are made is not noted (%s)", self, error)
 
     def _build(self, snapshot: Mapping[str, Any] | None) -> Controller:
         config = self.spec.controller or self.settings.controller_config()

@@ -13,7 +13,7 @@ from headgate.core.witness import UNKNOWN
 from headgate.policies import Policy
 from headgate.run.gate_report import BatchReport
 from headgate.run.report import Report
-from headgate.run.spec import SettledSpec
+from headgate.run.spec import SettledSpec, Spec
 from headgate.settings import GateSettings
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ class GateSpec(SettledSpec):
     start: float = 1.0
     #: The digest of the gate's shape: which columns and seed decide, besides the plan.
     shape: str = ""
+    #: The digest of the recipe of its rows (`headgate.spark.recipe`); empty where there is none.
+    recipe: str = ""
     #: Keys of the groups that the policy names, by label.
     keys: Mapping[str, int] = field(default_factory=dict)
     #: What the sources in front of it hand out at most in a batch; None where that cannot be read.
@@ -58,6 +60,10 @@ class GateSpec(SettledSpec):
     def made_of(self) -> tuple[object, ...]:
         """Its folder, its settings, its policy and its shape."""
         return self.control, self.settings, self.policy, self.shape
+
+    def same_as(self, other: Spec) -> bool:
+        """A gate of the same settings, policy and columns, whatever its rows come from."""
+        return isinstance(other, GateSpec) and replace(other, recipe=self.recipe) == self
 
     def complete(self, report: BatchReport, reports: Mapping[str, Report]) -> BatchReport:
         """The report with what the gate of the other stream says, in front of a join."""

@@ -41,6 +41,10 @@ class Spec(ABC):
         """What tells it from another of its name, without what the frame adds."""
         return (self.control,)
 
+    def same_as(self, other: Spec) -> bool:
+        """Whether both may run under one name at once: what people read and set there is one thing."""
+        return self == other
+
     def complete(self, report: Any, reports: Mapping[str, Report]) -> Any:
         """The report, with what it needs of the other reports of the same batch."""
         return report

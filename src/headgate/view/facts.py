@@ -100,6 +100,8 @@ class JobFacts:
     guard: GuardInsides | None = None
     #: Why its files cannot be read; what else is here was so before.
     fault: str = ""
+    #: Rows that were repaid (`hg.repay`), of batches that still have records.
+    repaid: int = 0
 
     @property
     def kind(self) -> str:

@@ -13,6 +13,7 @@ from headgate.store.ledger.records import Ledger, gates_in, queries_of
 from headgate.store.ledger.standing import Standing, unreadable
 from headgate.store.places.place import Place
 from headgate.store.plans import PlanStore
+from headgate.store.repaid.marks import marks_of
 from headgate.store.settings_file import SettingsFile
 from headgate.view.first_batch import first_batch_in
 from headgate.view.wording import target_text
@@ -72,8 +73,9 @@ def _gate(
     if rows is None:
         queries = [_query(folder, name, query, now) for query in queries_of(folder, name)]
     else:
+        # What was repaid is not their driver's to say.
         told_of = [{k: v for k, v in row.items() if k not in _NOT_SHOWN} for row in rows]
-        queries = [{**row, **_first_batch(folder, name, row)} for row in told_of]
+        queries = [{"repaid": None, **row, **_first_batch(folder, name, row)} for row in told_of]
     steered = [q for q in queries if not q["ended"]] or queries
     ages = [q["heartbeat_age_s"] for q in steered if q["heartbeat_age_s"] is not None]
     return {
@@ -114,6 +116,7 @@ def _query(folder: Place, gate: str, query: str, now: float) -> dict[str, Any]:
     store = PlanStore(folder, gate, query)
     holder, written_at = store.lease.holder(), store.lease.written_at
     found = {
+        "repaid": sum(marks_of(folder, gate, query).rows().values()),
         "query": query,
         **_standing(folder, gate, query, store),
         "steered_by": "" if holder is None else holder.described,

@@ -23,9 +23,11 @@ class Books:
     arrived: int
     kept: int
     shed: int
-    #: Rows that were shed and whose records are still there: `hg.backfill` can read them again for as
-    #: long as the source has them.
+    #: Rows that were shed, are not repaid and have their records still: `hg.repay` can read them again
+    #: for as long as the source has them.
     can_be_repaid: int
+    #: Shed rows that `hg.repay` has handed on, of batches that still have records.
+    repaid: int
     #: The first batch that still has a record.
     records_from: int
     #: Of the records looked at: batches, those that do not add up, those that a witness contradicts.
@@ -111,7 +113,8 @@ def _books(facts: JobFacts) -> Books:
         arrived=every.arrived,
         kept=every.kept,
         shed=every.shed,
-        can_be_repaid=0 if facts.kind != "gate" else max(0, every.shed - gone.shed),
+        can_be_repaid=0 if facts.kind != "gate" else max(0, every.shed - gone.shed - facts.repaid),
+        repaid=facts.repaid,
         records_from=facts.totals.begins,
         looked_at=len(facts.records),
         unbalanced=sum(not r.balanced for r in facts.records),

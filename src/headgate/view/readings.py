@@ -32,9 +32,10 @@ METRICS: dict[str, tuple[str, tuple[str, ...]]] = {
     "headgate_join_comparisons_made_total": ("Comparisons that were made.", _JOB),
     "headgate_join_comparisons_skipped_total": ("Comparisons that were skipped.", _JOB),
     "headgate_repayable_rows": (
-        "Shed rows whose records are kept: a backfill finds them.",
+        "Shed rows that are not repaid and whose records are kept: a backfill finds them.",
         _JOB,
     ),
+    "headgate_repaid_rows": ("Shed rows that were repaid, of batches whose records are kept.", _JOB),
     "headgate_kept_ratio": ("The share of the last batch that was kept.", _JOB),
     "headgate_plan_keep_ratio": ("The default keep rate of the last batch's plan.", _JOB),
     "headgate_min_keep_ratio": ("The least share that may be kept.", _JOB),
@@ -117,6 +118,7 @@ class _Walk:
         facts, books, asked = job.facts, job.books, job.facts.asked
         if facts.kind == "gate":
             yield "headgate_repayable_rows", books.can_be_repaid, who
+            yield "headgate_repaid_rows", books.repaid, who
         if asked.target_s is not None:
             yield "headgate_target_seconds", asked.target_s, (*who, asked.measure)
             yield "headgate_measured_seconds", job.measured_s, (*who, asked.measure)

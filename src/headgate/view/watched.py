@@ -15,6 +15,7 @@ from headgate.store.ledger.follow import LedgerFollower
 from headgate.store.ledger.records import Ledger
 from headgate.store.places.place import Place
 from headgate.store.plans import PlanStore
+from headgate.store.repaid.marks import Marks
 from headgate.view.facts import Asked, GuardInsides, JobFacts
 from headgate.view.first_batch import first_batch_in
 from headgate.view.guard_memory import GuardMemoryReader
@@ -43,6 +44,8 @@ class Watched:
         self._store = PlanStore(control, gate, query, clock)
         self._follower = LedgerFollower(self._ledger, SHOWN_BATCHES)
         self._guard = GuardMemoryReader(control, gate, query)
+        self._marks = Marks(self._store.folder / "repaid")
+        self._marks_at = float("-inf")
         self._watch = Watch(steady)
         self._facts: JobFacts | None = None
         self._looked_at = float("-inf")
@@ -108,7 +111,15 @@ class Watched:
             running_since=running,
             first_batch=first,
             guard=guard,
+            repaid=self._repaid(now),
         )
+
+    def _repaid(self, now: float) -> int:
+        """Looked up seldom: a backfill runs for minutes, and days apart."""
+        if not 0.0 <= now - self._marks_at < _SELDOM_S:
+            self._marks.look()
+            self._marks_at = now
+        return sum(self._marks.rows().values())
 
     def _silent_s(self, holder: Holder | None, written_at: float | None, now: float) -> float | None:
         if holder is None or written_at is None:

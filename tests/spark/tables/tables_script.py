@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import sys
 from collections import Counter
 from pathlib import Path
@@ -130,9 +131,46 @@ def main(kind: str, folder: Path, limit: str) -> None:
                 shed = Counter(r["id"] for r in some.select("id").collect())
             found["backfilled"] = sum(shed.values())
             found["exact"] = not (kept & shed) and not (shed - everything)
+        if limit == "whole":
+            found["repaid"] = _repaid(tables, control, folder, kept, everything)
         found["again"], found["sizes"] = _again(tables, options, folder)
         found["tried"] = _tried(kind, tables, reader, checkpoint)
         print(json.dumps(found))
+
+
+def _repaid(
+    tables: Tables, control: Path, folder: Path, kept: Counter[int], everything: Counter[int]
+) -> dict[str, Any]:
+    """The operation from what the gate noted, to a table; and its parts merged, each slice twice."""
+    spark, kind = tables.spark, tables.kind
+    totals, seen = hg.Repairable(by="route", sums="fare"), Counter[int]()
+    empty = spark.createDataFrame([], "route bigint, fare double, _batch int")
+    parts = "parts" if kind == "delta" else tables.name("parts")
+    totals.shed(empty).writeTo(parts).using(kind).create()
+
+    def merge(frame: Any, slice_id: str) -> None:
+        seen.update(r["id"] for r in frame.select("id").collect())
+        for _ in range(2):
+            totals.merge(totals.shed(frame), parts)
+
+    shutil.copytree(control, folder / "control-merged")
+    done = hg.repay(spark, "g", folder / "control-merged", merge, slice_batches=1)
+    merged = spark.table(parts).selectExpr("sum(_rows)").collect()[0][0]
+    found = {"exact": kept + seen == everything, "rows": done.rows, "merged": merged}
+    found["left_open"] = done.left_open
+    if kind == "delta":
+        from headgate.spark.backfill.sinks import TableSink
+        from headgate.store.repaid.slices import Given, Slice
+
+        late = str(folder / "late")
+        found["late"] = hg.repay(spark, "g", control, late, format="delta").rows
+        sink = TableSink(late)
+        again = Slice(folder, "000000000000-000000000001-00000000", Given("delta", late, "delta"), 1)
+        more = spark.read.format("delta").load(late).limit(5)
+        for _ in range(2):  # a slice that died behind its commit
+            sink.write(again, more)
+        found["late_table"] = spark.read.format("delta").load(late).count()
+    return found
 
 
 def _forget_last_commit(checkpoint: Path) -> None:

@@ -85,6 +85,16 @@ def test_the_shed_rows_are_read_again_each_once(kind: str, ran: Any) -> None:
     assert found["backfilled"] == sum(shed for _, _, shed in found["batches"].values()) > 0
 
 
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_the_operation_follows_what_the_gate_noted_and_merges_once(kind: str, ran: Any) -> None:
+    found = ran(kind, "whole")["repaid"]
+    assert found["left_open"] == {}
+    assert found["exact"], "kept and repaid are what arrived"
+    assert found["merged"] == found["rows"] > 0, "each slice was merged twice"
+    if kind == "delta":
+        assert found["late_table"] == found["late"] + 5, "of two equal transactions a table has one"
+
+
 def test_a_part_of_a_delta_commit_is_read_again_to_the_row(ran: Any) -> None:
     """All but what the table had when the stream began: which files of that come first is not told."""
     found = ran("delta", LIMITS["delta"])

@@ -15,11 +15,9 @@ from dataclasses import replace
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from headgate.errors import BadArgument, HeadgateError, NotAsRecorded
 from headgate.policies import Policy
-from headgate.policies.by_group.level import LEVEL_RULES
 from headgate.spark.backfill.offsets import (
     BatchOffsets,
     committed,
@@ -27,13 +25,12 @@ from headgate.spark.backfill.offsets import (
     offsets_in_checkpoint,
     offsets_in_record,
 )
-from headgate.spark.backfill.reread import Reread, Rows, counted_again, mismatches
+from headgate.spark.backfill.parts import Parts, listed, query_named, shed_of, untrusted
+from headgate.spark.backfill.reread import Rows, counted_again, mismatches
 from headgate.spark.checkpoint import open_checkpoint
-from headgate.spark.gate.shape import SCRATCH, GateShape
 from headgate.store.folder import used_control_folder
-from headgate.store.guards import guard_in
-from headgate.store.ledger.audit import Audit, audit
-from headgate.store.ledger.records import Ledger, Record, queries_of
+from headgate.store.ledger.audit import audit
+from headgate.store.ledger.records import Ledger, Record
 from headgate.store.places.place import Place
 from headgate.store.plans import PlanStore
 
@@ -72,7 +69,7 @@ def backfill(
     if on_mismatch not in ("refuse", "skip"):
         raise BadArgument(f"on_mismatch={on_mismatch!r}: give 'refuse' or 'skip'")
     folder = used_control_folder(control)
-    name = _the_query(folder, gate, query)
+    name = query_named(folder, gate, query)
     ledger = Ledger(folder, gate, name)
     asked = None if batches is None else sorted(set(batches))
     if asked is None:
@@ -84,100 +81,29 @@ def backfill(
     else:
         raise BadArgument("batches=[] names none: leave it out for all that shed anything")
     (books,) = audit(folder, gate, name, first=first, last=last)
-    bad = _untrusted(books, None if asked is None else set(asked))
+    bad = untrusted(books, None if asked is None else set(asked))
     if not wanted and not bad:
         raise BadArgument(f"gate {gate!r} of query {name} shed nothing in these batches")
-    parts = _Parts(spark, folder, gate, rows, keep, policy)
+    parts = Parts(spark, folder, gate, rows, keep, policy)
     read = {r.batch: part for r in wanted if r.batch not in bad and (part := parts.read(r, bad))}
     if check:
         bad |= mismatches(read)
     if bad and on_mismatch == "refuse":
         raise NotAsRecorded(_refusal(gate, name, bad), bad)
     if bad:
-        log.warning("backfill of gate %r left batches out: %s", gate, _listed(bad))
-    shed = [_shed(part) for batch, part in read.items() if batch not in bad]
+        log.warning("backfill of gate %r left batches out: %s", gate, listed(bad))
+    shed = [shed_of(part) for batch, part in read.items() if batch not in bad]
     if not shed:
         raise NotAsRecorded(_refusal(gate, name, bad), bad)
     return reduce(DataFrame.unionByName, shed)
 
 
-class _Parts:
-    """Batches read again, with what judges their rows beside them."""
-
-    def __init__(
-        self,
-        spark: SparkSession,
-        folder: Place,
-        gate: str,
-        rows: Rows,
-        keep: str | Sequence[str] | None,
-        policy: Policy | None = None,
-    ) -> None:
-        self._policy = policy
-        self._spark, self._folder, self._gate, self._rows = spark, folder, gate, rows
-        self._keep = (keep,) if isinstance(keep, str) else keep
-        self._shapes: dict[str, GateShape] = {}
-
-    def read(self, record: Record, bad: dict[int, str]) -> Reread | None:
-        """The batch, or None and why not in `bad` if the source says that it has changed."""
-        try:
-            return self.of(record, offsets_in_record(record))
-        except NotAsRecorded as error:
-            bad[record.batch] = str(error)
-            return None
-
-    def of(self, record: Record, offsets: BatchOffsets) -> Reread:
-        """The batch at these offsets, judged by the plan and the shape of the record."""
-        if record.shape not in self._shapes:
-            shape = GateShape.load(self._folder, self._gate, record.shape, self._keep)
-            shape = shape.drawn_by(self._policy)
-            _require_repeatable(self._gate, shape)
-            self._shapes[record.shape] = shape
-        shape = self._shapes[record.shape]
-        frame, kept = shape.judged(self._spark, self._rows(offsets), record.plan, record.batch)
-        return Reread(record, shape, frame, kept)
-
-
-def _shed(part: Reread) -> DataFrame:
-    rows = part.frame.where(~part.kept).drop(*SCRATCH)
-    return rows.withColumn("_batch", F.lit(part.record.batch))
-
-
-def _require_repeatable(gate: str, shape: GateShape) -> None:
-    strata = shape.cells
-    if strata is not None and strata.quotas is None and strata.rule not in LEVEL_RULES:
-        raise BadArgument(
-            f"gate {gate!r} drew by the rule {strata.rule!r} of a policy of its own, whose code is not "
-            "in the control folder: give policy=, the gate's policy as it was"
-        )
-    if strata is not None and not (strata.partitions or strata.passes or strata.alone):
-        raise BadArgument(
-            f"gate {gate!r} drew with counts='partition': which rows were kept depended on how they "
-            "were packed into partitions, and nobody can pack them so again; use counts='batch' for a "
-            "gate whose shed rows are wanted later"
-        )
-
-
-def _untrusted(books: Audit, only: set[int] | None) -> dict[int, str]:
-    """Batches of which the ledger cannot tell what they shed."""
-    found = {b: f"is doubtful ({why}); recount settles it" for b, why in books.doubts.items()}
-    found |= dict.fromkeys(books.unsettled, "has no record; recount settles it")
-    found |= dict.fromkeys(books.missing, "left neither pin nor record")
-    found |= dict.fromkeys(books.contradicted, "was recorded twice, and not alike")
-    return {b: why for b, why in sorted(found.items()) if only is None or b in only}
-
-
 def _refusal(gate: str, query: str, bad: Mapping[int, str]) -> str:
     return (
         f"gate {gate!r} of query {query}: {len(bad)} of the batches cannot be told from the ledger and "
-        f"the source together, so nothing is handed on: {_listed(bad)}. Settle them, or leave them out "
+        f"the source together, so nothing is handed on: {listed(bad)}. Settle them, or leave them out "
         'with on_mismatch="skip"'
     )
-
-
-def _listed(bad: Mapping[int, str], most: int = 10) -> str:
-    shown = "; ".join(f"batch {b} {why}" for b, why in list(bad.items())[:most])
-    return shown + (f"; and {len(bad) - most} more" if len(bad) > most else "")
 
 
 def recount(
@@ -200,11 +126,11 @@ def recount(
     own, as for `backfill`.
     """
     folder, place = used_control_folder(control), open_checkpoint(checkpoint)
-    name = _the_query(folder, gate, query)
+    name = query_named(folder, gate, query)
     ledger = Ledger(folder, gate, name)
     (books,) = audit(folder, gate, name)
     records = ledger.records()
-    parts = _Parts(spark, folder, gate, rows, keep, policy)
+    parts = Parts(spark, folder, gate, rows, keep, policy)
     settled, left = [], {}
     for batch in sorted({*books.unsettled, *books.begun, *books.doubtful} - set(books.contradicted)):
         if not committed(place, batch):
@@ -226,7 +152,7 @@ def recount(
         settled.append(record)
     left |= dict.fromkeys(books.missing, "left neither pin nor record: nobody knows what plan it met")
     if left:
-        log.warning("recount of gate %r: %s", gate, _listed(left))
+        log.warning("recount of gate %r: %s", gate, listed(left))
     return settled
 
 
@@ -246,27 +172,6 @@ def _known_of(
         offsets = offsets_between(batch, records.get(batch - 1), records.get(batch + 1))
     bare = Record(gate, query, batch, 0, 0, 0, pinned.plan, pinned.shape, pinned.origin)
     return bare, offsets
-
-
-def _the_query(control: Place, gate: str, query: str | None) -> str:
-    known = queries_of(control, gate)
-    if guard_in(control, gate) is not None:
-        raise BadArgument(
-            f"{gate!r} is a guard: what it dropped followed the clock, and no reading again can tell it"
-        )
-    if not known:
-        raise BadArgument(
-            f"no gate {gate!r} has used the control folder {str(control)!r}: give the folder "
-            "and the name that the query ran with"
-        )
-    if query is None and len(known) == 1:
-        return known[0]
-    if query is None or query not in known:
-        raise BadArgument(
-            f"query={query!r}: gate {gate!r} in {str(control)!r} has the queries "
-            f"{', '.join(known)}; name one of them"
-        )
-    return query
 
 
 def _pick(ledger: Ledger, batches: Sequence[int]) -> list[Record]:

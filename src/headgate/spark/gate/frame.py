@@ -51,6 +51,7 @@ from headgate.spark.groups.task import Known, Pinned
 from headgate.spark.groups.two_passes import TwoPasses
 from headgate.spark.loop.batch_tallies import Tally, running_batch
 from headgate.spark.loop.loop import ControlLoop
+from headgate.spark.recipe.recipe import note
 from headgate.spark.sic.column import SIC, require_sic, row_sic
 from headgate.spark.tables.delta_source import delta_table_of
 from headgate.spark.versions.aggregates import has_heaviest, require_heaviest
@@ -196,6 +197,7 @@ class Gate:
             controller=self.controller,
             start=self.start,
             shape=shape.digest,
+            recipe=note(frame, self.control, self.name),
             keys=keys,
             limit=read_limit(frame) if frame.isStreaming else None,
             measures_work=self.sic is not None,

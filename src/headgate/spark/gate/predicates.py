@@ -60,8 +60,8 @@ _TOKEN = re.compile(
 )
 
 
-def refused(predicate: str) -> str | None:
-    """Why this may not be run, in words; None if it may.
+def refused(predicate: str, functions: frozenset[str] = FUNCTIONS) -> str | None:
+    """Why this may not be run, in words; None if it may. Only these `functions` may be called.
 
     >>> refused("priority = 'high' and lower(route) in ('a', 'b')") is None
     True
@@ -77,20 +77,20 @@ def refused(predicate: str) -> str | None:
         kind, text = str(found.lastgroup), found.group()
         if kind == "space":
             continue
-        why = _why(before, kind, text)
+        why = _why(before, kind, text, functions)
         if why is not None:
             return why
         before = (kind, text if before[1] != "." else f".{text}")
     return None
 
 
-def _why(before: tuple[str, str], kind: str, text: str) -> str | None:
+def _why(before: tuple[str, str], kind: str, text: str, functions: frozenset[str]) -> str | None:
     if kind == "word" and before[1] != "." and text.lower() in _REFUSED_WORDS:
         return f"it has the word {text.upper()}"
     if text != "(" or kind != "sign":
         return None
     name = before[1].lower()
-    if before[0] == "word" and not name.startswith(".") and name in FUNCTIONS | _BEFORE_BRACKET:
+    if before[0] == "word" and not name.startswith(".") and name in functions | _BEFORE_BRACKET:
         return None
     if before[0] in ("word", "quoted", "string", "number") or before[1] in (")", "]"):
         called = before[1].lstrip(".") or before[1]

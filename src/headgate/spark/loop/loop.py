@@ -138,7 +138,7 @@ class ControlLoop:
             worker.wait(_OPENING_S)
         for worker in workers:
             for (name, query), running in worker.running().items():
-                if name == spec.name and query != inside and running != spec:
+                if name == spec.name and query != inside and not running.same_as(spec):
                     raise BadArgument(
                         f"gate {name!r} is running in query {query}, and is another one there "
                         f"(control={str(running.control)!r}, or other settings, policy or columns): "

@@ -11,6 +11,7 @@ from headgate.core.witness import likely_share
 from headgate.store.ledger.records import Ledger, Record, gates_in, queries_of
 from headgate.store.places.place import Place
 from headgate.store.plans import PlanStore
+from headgate.store.repaid.marks import marks_of
 
 __all__ = ["UNDER_WAY", "Audit", "audit"]
 
@@ -44,6 +45,11 @@ class Audit:
     doubts: dict[int, str] = field(default_factory=dict)
     #: Batches that were counted again, since their first counts were lost or doubtful.
     repaired: list[int] = field(default_factory=list)
+    #: Batches whose shed rows were repaid (`headgate backfill`), and how many rows that were.
+    repaid: list[int] = field(default_factory=list)
+    repaid_rows: int = 0
+    #: Those among them of which more or fewer rows were repaid than were shed.
+    repaid_otherwise: list[int] = field(default_factory=list)
     #: Batches that kept a share their plan makes all but impossible. Duplicated rows share one
     #: fate, so a stream of few distinct rows can show up here without a fault.
     unlikely: list[int] = field(default_factory=list)
@@ -68,7 +74,8 @@ class Audit:
     @property
     def consistent(self) -> bool:
         """Whether no record contradicts itself, another one, or its pin."""
-        return not (self.unbalanced or self.contradicted or self.other_plan or self.damaged)
+        contradict = self.contradicted or self.other_plan or self.repaid_otherwise
+        return not (self.unbalanced or contradict or self.damaged)
 
     @property
     def balanced(self) -> bool:
@@ -125,9 +132,11 @@ def _audit_one(control: Place, gate: str, query: str, first: int | None, last: i
     pins = [b for b in pinned_batches if b in inside]
     seen: set[int] = set()
     gaps = Gaps(pins)
+    repaid = marks_of(control, gate, query).rows()
     for record in _last_records(ledger, first, last, found):
         seen.add(record.batch)
         _add(found, record)
+        _repaid(found, record, repaid.get(record.batch))
         gaps.add(record)
         pinned = store.pinned(record.batch)
         if pinned is not None and pinned.plan.digest != record.plan.digest:
@@ -182,6 +191,15 @@ def _add(found: Audit, record: Record) -> None:
         found.repaired.append(batch)
     if not _plausible(record):
         found.unlikely.append(batch)
+
+
+def _repaid(found: Audit, record: Record, rows: int | None) -> None:
+    if rows is None:
+        return
+    found.repaid.append(record.batch)
+    found.repaid_rows += rows
+    if rows != record.shed:
+        found.repaid_otherwise.append(record.batch)
 
 
 def _contradicts(before: Record, record: Record) -> bool:
