@@ -42,7 +42,17 @@ if TYPE_CHECKING:
     from headgate.spark.backfill.backfill import backfill, recount
     from headgate.spark.backfill.offsets import file_rows, kafka_rows
     from headgate.spark.doctor.call import doctor
-    from headgate.spark.estimates.estimators import count, mean, median, quantile, ratio, sum
+    from headgate.spark.estimates.estimators import (
+        count,
+        difference,
+        mean,
+        median,
+        pooled,
+        quantile,
+        ratio,
+        sum,
+        total,
+    )
     from headgate.spark.gate.call import gate
     from headgate.spark.groups.gate_join import gate_join
     from headgate.spark.guard.call import guard
@@ -98,6 +108,7 @@ __all__ = [
     "backfill",
     "count",
     "delta_rows",
+    "difference",
     "doctor",
     "equal",
     "file_rows",
@@ -111,6 +122,7 @@ __all__ = [
     "mean",
     "median",
     "overlap",
+    "pooled",
     "predicate",
     "quantile",
     "ratio",
@@ -120,6 +132,7 @@ __all__ = [
     "subset",
     "sum",
     "superset",
+    "total",
 ]
 
 _LATER = {
@@ -147,6 +160,9 @@ _ON_SPARK = {
     "iceberg_rows": "headgate.spark.tables.iceberg",
     "join": "headgate.spark.join.call",
     "kafka_rows": "headgate.spark.backfill.offsets",
+    "difference": "headgate.spark.estimates.estimators",
+    "pooled": "headgate.spark.estimates.estimators",
+    "total": "headgate.spark.estimates.estimators",
     "mean": "headgate.spark.estimates.estimators",
     "median": "headgate.spark.estimates.estimators",
     "quantile": "headgate.spark.estimates.estimators",
