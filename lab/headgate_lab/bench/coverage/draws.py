@@ -79,9 +79,9 @@ def _quotas(people: Population, share: float) -> Whole:
 
 def _sums(people: Population, rows: Whole, off: Floats, middle: Floats, weights: Floats) -> Kept:
     cells, number = people.cells[rows], len(people.windows)
-    n = np.bincount(cells, minlength=number)
-    there = np.flatnonzero(n)
-    n = n[there].astype(np.float64)
+    counts = np.bincount(cells, minlength=number)
+    there = np.flatnonzero(counts)
+    n = counts[there].astype(np.float64)
     d1, d2, d3 = (np.bincount(cells, off**k, number)[there] / n for k in (1, 2, 3))
     # about the kept rows' own mean; equal values must give exactly nothing
     m2 = np.maximum(d2 - d1 * d1, 0.0)

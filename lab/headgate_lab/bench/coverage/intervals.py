@@ -65,7 +65,7 @@ def intervals(kept: Kept, statistic: str, *, coins: bool, share: bool) -> dict[s
         if share and statistic == "mean":
             z = np.full(len(kept.n), normal_quantile(0.95))
             low, high = share_ends(_OPS, value, s.fixed, z)
-            return found | dict.fromkeys(METHODS[1:], {"low": low, "high": high})
+            return found | {method: {"low": low, "high": high} for method in METHODS[1:]}
         own: Any = alone(_OPS, value, s, _finish)
         found["alone"] = own
         everything = np.zeros(len(kept.n), np.int64)

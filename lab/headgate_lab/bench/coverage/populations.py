@@ -22,7 +22,15 @@ import pyarrow.parquet as pq
 
 from headgate_lab.figures.data_folder import found_data_file
 
-__all__ = ["GROUPINGS", "ROWS", "TUNED", "Grouping", "Population", "population_of"]
+__all__ = [
+    "GROUPINGS",
+    "ROWS",
+    "SHARES_OF_ROWS",
+    "TUNED",
+    "Grouping",
+    "Population",
+    "population_of",
+]
 
 #: Rows of a population, about.
 ROWS = 60_000
@@ -45,7 +53,7 @@ class Grouping:
     @property
     def name(self) -> str:
         """As the tables name it."""
-        return f"{self.value} by {', '.join(self.by) or 'window alone'}"
+        return f"{self.value} by {', '.join((*self.by, f'{self.window_s / 60.0:g} min'))}"
 
     @property
     def tuned(self) -> bool:
@@ -119,6 +127,8 @@ GROUPINGS = (
     Grouping("web requests", "requests", ("trace",), 2 * _HOUR),
     Grouping("web requests", "idle", ("trace",), 600.0),
 )
+#: Values that are true or false, so that their mean is a share.
+SHARES_OF_ROWS = ("failed", "is_retweet", "cash", "large", "idle")
 _MADE: dict[str, Callable[[pa.Table], Any]] = {
     "failed": lambda t: pc.is_in(t["event"], pa.array(["FAIL", "EVICT", "KILL"])),
     "keywords": lambda t: pc.list_value_length(t["keywords"]),
@@ -143,7 +153,8 @@ def population_of(grouping: Grouping, rows: int = ROWS) -> Population | None:
     table = _table(path.resolve())
     made = _MADE.get(grouping.value)
     column = table[grouping.value] if made is None else made(table)
-    values = np.asarray(column.cast(pa.float64() if made is None else pa.int64()), np.float64)
+    values = np.asarray(column.cast(pa.int64()).cast(pa.float64()) if _counted(column) else column)
+    values = values.astype(np.float64)
     instants = np.asarray(table[time].cast(pa.int64()) if time != "t_s" else table[time], np.float64)
     seconds = instants * (1e-6 if time in ("ts", "ts_us") else 1.0)
     window = np.floor((seconds - seconds.min()) / grouping.window_s).astype(np.int64)
@@ -159,6 +170,11 @@ def population_of(grouping: Grouping, rows: int = ROWS) -> Population | None:
     _, first, cells = np.unique(codes, return_index=True, return_inverse=True)
     _, windows = np.unique(window[taken][first], return_inverse=True)
     return Population(cells.astype(np.int64), values[taken], windows.astype(np.int64))
+
+
+def _counted(column: Any) -> bool:
+    """Whether the values are whole, or true and false."""
+    return bool(pa.types.is_boolean(column.type) or pa.types.is_integer(column.type))
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

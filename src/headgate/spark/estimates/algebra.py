@@ -27,9 +27,13 @@ class Algebra(Protocol):
         """Null (no number) where `below` is 0."""
         ...
 
-    def root(self, x: Term) -> Term: ...
+    def root(self, x: Term) -> Term:
+        """The square root."""
+        ...
 
-    def cube_root(self, x: Term) -> Term: ...
+    def cube_root(self, x: Term) -> Term:
+        """The cube root."""
+        ...
 
     def least(self, *xs: Term) -> Term:
         """Of those that are known."""
@@ -43,7 +47,9 @@ class Algebra(Protocol):
         """Whether x is above 0; not, where it is not known."""
         ...
 
-    def choose(self, condition: Term, then: Term, otherwise: Term) -> Term: ...
+    def choose(self, condition: Term, then: Term, otherwise: Term) -> Term:
+        """One or the other, by a condition."""
+        ...
 
     def known(self, x: Term, otherwise: Term) -> Term:
         """x, or the other where it is not known."""
@@ -109,36 +115,47 @@ class SqlAlgebra:
         self._confidence = confidence
 
     def divide(self, above: Term, below: Term) -> Sql:
+        """Null where `below` is 0."""
         return Sql(f"try_divide({_text(above)}, {_text(below)})")
 
     def root(self, x: Term) -> Sql:
+        """The square root."""
         return Sql(f"sqrt({_text(x)})")
 
     def cube_root(self, x: Term) -> Sql:
+        """The cube root."""
         return Sql(f"cbrt({_text(x)})")
 
     def least(self, *xs: Term) -> Sql:
+        """Of those that are known."""
         return Sql(f"least({', '.join(map(_text, xs))})")
 
     def greatest(self, *xs: Term) -> Sql:
+        """Of those that are known."""
         return Sql(f"greatest({', '.join(map(_text, xs))})")
 
     def positive(self, x: Term) -> Sql:
+        """Whether x is above 0; not, where it is not known."""
         return Sql(f"({_text(x)} > 0D)")
 
     def choose(self, condition: Term, then: Term, otherwise: Term) -> Sql:
+        """One or the other, by a condition."""
         return Sql(f"CASE WHEN {condition} THEN {_text(then)} ELSE {_text(otherwise)} END")
 
     def known(self, x: Term, otherwise: Term) -> Sql:
+        """x, or the other where it is not known."""
         return Sql(f"coalesce({_text(x)}, {_text(otherwise)})")
 
     def t(self, freedom: Term) -> Sql:
+        """Student's two-sided quantile."""
         return Sql(let("f", {"n": _text(freedom)}, t_sql("f.n", self._confidence)))
 
     def let(self, name: str, values: Mapping[str, Term], body: Callable[[Any], Term]) -> Sql:
+        """`body` of the values by name."""
         written = {key: _text(value) for key, value in values.items()}
         return Sql(let(name, written, str(body(terms(name, tuple(values))))))
 
     def answer(self, values: Mapping[str, Term]) -> Sql:
+        """Several terms as one."""
         inside = ", ".join(f"'{key}', {_text(value)}" for key, value in values.items())
         return Sql(f"named_struct({inside})")

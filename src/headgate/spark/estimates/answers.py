@@ -1,7 +1,7 @@
 """An estimator's answer: exact, not known, a share's, or careful, from a group's moments as SQL.
 
 Moments are ``m``; what the estimator made of them is ``r``: ``value``, ``n``, ``centre``, ``square``,
-``fixed``, and ``coins``, ``variance`` and ``freedom`` where they are other than of a mean.
+``fixed``, ``variance``, and ``coins`` and ``freedom`` where they are other than of a mean.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def careful_or_exact(shed: str, confidence: float, **other: str) -> str:
         "third": f"CASE WHEN {equal} THEN 0D ELSE m.skew * pow(r.square * (1 - 1 / r.n), 1.5D) END",
         "coins": "0D",
         "fixed": "r.fixed",
-        "variance": f"CASE WHEN {equal} THEN 0D ELSE r.square * r.fixed END",
+        "variance": "r.variance",
         **other,
     }
     told = "named_struct(" + ", ".join(f"'{name}', s.{name}" for name in SAMPLE) + ")"
@@ -61,7 +61,7 @@ def share_or(answer: str, confidence: float) -> str:
         "z": z,
     }
     ends = {"low": str(low), "high": str(high)}
-    plain = "CASE WHEN m.least < m.most THEN sqrt(r.square * r.fixed) END"
+    plain = "CASE WHEN m.least < m.most THEN sqrt(r.variance) END"
     error = f"coalesce({plain}, (i.high - i.low) * h.part / (2 * h.z))"
     moved = [f"r.value + h.part * (i.{end} - h.share)" for end in ("low", "high")]
     inside = let("h", parts, let("i", ends, fields("r.value", error, *moved)))

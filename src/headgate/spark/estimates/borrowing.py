@@ -1,18 +1,18 @@
 """What a group's spread is, given how like groups are spread: shrinkage with weights from the data.
 
-A few kept rows say little about their group's variance, and less about its skew; the other groups of the
-window say more. The model is a Dirichlet process (Ferguson, 1973): each group's values are drawn from a
-pool, κ small means that a group repeats itself, κ large that it is like the pool. In it the variance
-within groups is W = κ / (κ + 1) of the pool's, and that between their means B = 1 / (κ + 1): so κ = W / B,
-from the very sample, and the group's rows count as n rows of its own and κ of the pool:
+A few kept rows say little about their group's variance, and less about its skew; the other groups of
+the window say more. The model is a Dirichlet process (Ferguson, 1973): each group's values are drawn
+from a pool, κ small means that a group repeats itself, κ large that it is like the pool. In it the
+variance within groups is W = κ / (κ + 1) of the pool's, and that between their means B = 1 / (κ + 1): so
+κ = W / B, from the very sample, and the group's rows count as n rows of its own and κ of the pool:
 
     spread = (n s² + κ (W + B)) / (n + κ),
 
 and its third moment likewise. Jobs that always ask for the same memory have κ near 0: rows not seen are
 then like those that were. Where taxis of every zone go everywhere κ is large, and two rows are enough
-for an error bar. The estimate itself does not move, only what is said of its error: intervals about a mean
-that was itself pulled towards the pool hold the truth in as few as 55 % (zones differ, and that is the
-question), those of a borrowed spread in 91 % at least.
+for an error bar. The estimate itself does not move, only what is said of its error: intervals about a
+mean that was itself pulled towards the pool held the truth in as few as 6 % of draws (groups differ, and
+that is the question), those of a borrowed spread in 91 % at least.
 
 Where no two rows of any group differ, W is not 0 but as if one row more had been seen that is from the
 pool. Sums are of a pool: the groups of a window, or of a whole result (`pooled`).
@@ -95,9 +95,7 @@ def borrowed(
         seen = ops.known(ops.divide(p.within, p.between), _MOST_KAPPA) + ops.divide(
             1.0, first.free + 1.0
         )
-        return ops.let(
-            "k", {"rows": ops.least(_KAPPA * seen, _MOST_KAPPA)}, lambda k: mix(p, k.rows)
-        )
+        return ops.let("k", {"rows": ops.least(_KAPPA * seen, _MOST_KAPPA)}, lambda k: mix(p, k.rows))
 
     def mix(p: Any, kappa: Term) -> Term:
         shares = {

@@ -2,13 +2,14 @@
 
 Three things go wrong with Student's t on real data (``headgate bench coverage``):
 
-- *All kept rows are equal.* Their variance is 0, which says that rows of another value are rare, not that
-  there are none. As if one more row had been seen that is off by the size of the mean itself, the variance
-  is y² / (n + 1). With nothing but zeros there is no scale to go by: the interval is not known (null).
-- *Skew.* Of values with a long tail a sample mostly misses the tail, and is then too low and too sure of it
-  at once. Hall's transformation of t (P. Hall, *On the removal of skewness by transformation*, Journal of
-  the Royal Statistical Society B 54, 1992) makes the interval longer on the side of the tail. For
-  Σ w y over coins the skew is that about 0, since the number of rows is luck too.
+- *All kept rows are equal.* Their variance is 0, which says that rows of another value are rare, not
+  that there are none. As if one more row had been seen that is off by the size of the mean itself, the
+  variance is y² / (n + 1). With nothing but zeros there is no scale to go by: the interval is not known
+  (null).
+- *Skew.* Of values with a long tail a sample mostly misses the tail, and is then too low and too sure of
+  it at once. Hall's transformation of t (P. Hall, *On the removal of skewness by transformation*,
+  Journal of the Royal Statistical Society B 54, 1992) makes the interval longer on the side of the tail.
+  In Σ w y over coins the number of rows is luck, too, which is skew about 0.
 - *Shares.* A mean of true and false has the score interval of Wilson (1927), with the correction for a
   finite group: it needs no variance of the sample.
 
@@ -29,6 +30,8 @@ __all__ = ["alone", "around", "share_ends"]
 _UNSEEN = 1.0
 #: How much of the sample's own skew counts.
 _SKEW = 1.0
+#: How much counts of the skew of a sum that comes from the number of rows.
+_LUCK = 0.25
 #: Hall's transformation is monotone, but beyond this it says more than n rows can.
 _MOST_SKEW = 3.0
 
@@ -57,8 +60,8 @@ def around(
 
     def errors(d: Any) -> Term:
         variance = s.variance + (s.coins + s.fixed) * (d.spread - s.square)
-        about_zero = d.third + 3.0 * (d.spread * s.centre) + s.centre * s.centre * s.centre
-        cubes = s.coins * about_zero + s.fixed * d.third
+        number = 3.0 * (d.spread * s.centre) + s.centre * s.centre * s.centre
+        cubes = s.coins * (d.third + _LUCK * number) + s.fixed * d.third
         unit = ops.root(ops.divide(s.coins + s.fixed, s.n))
         return ops.let(
             "v",

@@ -1,9 +1,8 @@
 """Estimates put together: the difference of two, and the total of many.
 
-Ends are put together by the method of variance estimates recovery (G. Zou and A. Donner, *Construction of
-confidence limits about effect measures*, Statistics in Medicine 27, 2008): the distances from the estimates
-to their ends add up as standard errors do. So an interval that is longer on one side stays so, and those
-without a standard error (counts from a score) take part.
+Ends are put together by the method of variance estimates recovery (G. Zou and A. Donner, *Construction
+of confidence limits about effect measures*, Statistics in Medicine 27, 2008): the distances from the
+estimates to their ends add up as standard errors do. So an interval that is longer on one side stays so.
 
 Both hold for estimates whose draws have nothing to do with each other: of different groups, and of time
 windows that do not overlap. Draws of different groups are independent with every gate, coins or counted.
@@ -23,8 +22,8 @@ def difference(later: str | Column, earlier: str | Column) -> Column:
     """How much an estimate rose: `later` minus `earlier`, each an estimate of this result.
 
     A struct of ``estimate``, ``stderr``, ``low`` and ``high``. It really rose where ``low > 0``, really
-    fell where ``high < 0``; else the samples do not tell. Null where one of them has no error bar. The two
-    must have no rows in common: windows that slide over each other are not to be compared so.
+    fell where ``high < 0``; else the samples do not tell. Null where one of them has no error bar. The
+    two must have no rows in common: windows that slide over each other are not to be compared so.
     """
     a, b = column_of(later, "later"), column_of(earlier, "earlier")
     value = a["estimate"] - b["estimate"]
@@ -41,10 +40,10 @@ def difference(later: str | Column, earlier: str | Column) -> Column:
 def total(estimate: str | Column) -> Column:
     """The total of the groups' sums or counts: an aggregate over estimates of different groups.
 
-    ``by_route.groupBy("window").agg(hg.total("volume"))``: a struct of ``estimate``, ``stderr``, ``low``,
-    ``high`` and ``groups``. Sharper than an estimate over all rows at once where a gate drew by group,
-    since what groups differ by is no error then. Null error and ends if a group has none. A group that
-    kept no row is in no total: with coins at a low rate, estimate over all rows instead.
+    ``by_route.groupBy("window").agg(hg.total("volume"))``: a struct of ``estimate``, ``stderr``,
+    ``low``, ``high`` and ``groups``. Sharper than an estimate over all rows at once where a gate drew by
+    group, since what groups differ by is no error then. Null error and ends if a group has none. A group
+    that kept no row is in no total: with coins at a low rate, estimate over all rows instead.
     """
     e = column_of(estimate, "estimate")
     value = e["estimate"]

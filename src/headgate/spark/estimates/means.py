@@ -62,20 +62,23 @@ def mean(
     offset = "CASE WHEN d.known THEN coalesce(try_divide(m.rows * m.vy, m.v), 0D) ELSE d.shift END"
     squares = about("m.rows", "m.v", "m.middle", "m.vy", "m.vyy", "o.offset")
     name = f"mean({text_of(column)})"
+    variance = f"try_divide(({squares}) * try_divide(d.n, d.n - 1), m.w * m.w)"
     if not careful:
-        variance = f"try_divide(({squares}) * try_divide(d.n, d.n - 1), m.w * m.w)"
         body = symmetric("m.middle + d.shift", variance, "d.n", confidence)
         return estimate(name, moments, let("d", values, let("o", {"offset": offset}, body)))
     moments |= {**shape(y, row.shed), "kind": F.typeof(F.any_value(column_of(column, "column")))}
+    own = about("m.rows", "m.v", "m.middle", "m.vy", "m.vyy", "o.own")
+    offsets = {"offset": offset, "own": "coalesce(try_divide(m.rows * m.vy, m.v), 0D)"}
     sample = {
         "value": "m.middle + d.shift",
         "n": "d.n",
-        "centre": "m.middle + coalesce(try_divide(m.rows * m.vy, m.v), 0D)",
-        "square": f"try_divide(({squares}) * try_divide(d.n, d.n - 1), m.v)",
+        "centre": "m.middle + o.own",
+        "square": f"try_divide(({own}) * try_divide(d.n, d.n - 1), m.v)",
         "fixed": "try_divide(m.v, m.w * m.w)",
+        "variance": variance,
     }
     answer = share_or(careful_or_exact("m.shed", confidence), confidence)
-    body = let("o", {"offset": offset}, let("r", sample, answer))
+    body = let("o", offsets, let("r", sample, answer))
     return estimate(name, moments, let("d", values, body))
 
 
@@ -127,6 +130,7 @@ def ratio(
         "centre": "d.r",
         "square": f"try_divide(({variance}) * m.w * m.w, m.v)",
         "fixed": "try_divide(m.v, m.w * m.w)",
+        "variance": variance,
     }
     body = let("r", sample, careful_or_exact("m.shed", confidence))
     return estimate(name, moments, let("d", values, body))

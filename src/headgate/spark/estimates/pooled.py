@@ -1,8 +1,8 @@
 """`pooled`: the error bars of a result, with what its other groups say about spread and skew.
 
-A result of few rows a group knows little about its own errors; what it knows is in the ``sample`` of every
-estimate, and a second look at the result puts them together (`borrowing`). In a batch, and so inside
-``foreachBatch``, that is a window function over the result. In a stream it is a second aggregate over
+A result of few rows a group knows little about its own errors; what it knows is in the ``sample`` of
+every estimate, and a second look at the result puts them together (`borrowing`). In a batch, and so
+inside ``foreachBatch``, that is a window function over the result. In a stream it is a second aggregate over
 the groups of a time window, in append mode: its state holds the results of windows that are still open,
 and no more.
 """
@@ -101,9 +101,7 @@ def _by_windows(
             found[f"{_POOL}{turn}_{number}"] = _sums(parts, add)
         result = result.withColumns(found)
     answers = {
-        name: F.expr(
-            _answer(_quoted(name), f"{_POOL}1_{number}", f"{_POOL}2_{number}", confidence)
-        )
+        name: F.expr(_answer(_quoted(name), f"{_POOL}1_{number}", f"{_POOL}2_{number}", confidence))
         for number, name in enumerate(estimates)
     }
     return result.select(

@@ -17,8 +17,8 @@ from headgate.policies.by_group.counted import UNIT
 from headgate.spark.estimates.student import t_sql
 
 __all__ = [
-    "FIELDS", "INTERVALS", "SAMPLE", "about", "around", "check_confidence", "check_interval", "effective",
-    "estimate", "fields", "let", "literal", "no_sample", "symmetric", "whole",
+    "FIELDS", "INTERVALS", "SAMPLE", "about", "around", "check_confidence", "check_interval",
+    "effective", "estimate", "fields", "let", "literal", "no_sample", "symmetric", "whole",
 ]  # fmt: skip
 
 #: The fields of every estimate.
@@ -36,8 +36,8 @@ def check_interval(interval: str) -> bool:
     """Whether the interval asked for is the careful one; refuse what is none."""
     if interval not in INTERVALS:
         raise BadArgument(
-            f"interval={interval!r} is not one of {', '.join(map(repr, INTERVALS))}: \"careful\" minds "
-            "skew and rows not seen, \"plain\" is Student's t"
+            f'interval={interval!r} is not one of {", ".join(map(repr, INTERVALS))}: "careful" minds '
+            'skew and rows not seen, "plain" is Student\'s t'
         )
     return interval == "careful"
 

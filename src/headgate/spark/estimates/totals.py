@@ -125,7 +125,7 @@ def _careful(variance: str, freedom: str, known: str, confidence: float) -> str:
         "variance": variance,
         "freedom": freedom,
     }
-    other = {name: f"r.{name}" for name in ("coins", "variance", "freedom")}
+    other = {name: f"r.{name}" for name in ("coins", "freedom")}
     answer = careful_or_exact("(m.coins + m.counted)", confidence, **other)
     offset = {"offset": "coalesce(try_divide(m.x * m.xv, b.v), 0D)"}
     return let("b", both, let("o", offset, let("r", sample, answer)))
