@@ -33,6 +33,7 @@ def bench() -> None:
       headgate bench replay --quick  what a replayed batch keeps
       headgate bench cod             shedding by group in front of Spark's aggregates
       headgate bench coverage        do 95 % intervals hold the truth on real data?
+      headgate bench error-bars      what error bars cost an aggregate
       headgate bench cod-data        shedding by group on real data: every allocation, bursts, promises
       headgate bench join            kernels on one core, and a stream join under overload
       headgate bench join-rules      which comparisons first: every rule, on a virtual CPU
@@ -100,6 +101,12 @@ _benchmark(
 )
 _benchmark("replay", "Whether a replayed batch keeps the same rows.")
 _benchmark("cod", "What shedding by group saves in front of Spark's aggregates.", module="cod.cod")
+_benchmark(
+    "error-bars",
+    "What an aggregate costs with error bars, beside the same without.",
+    module="coverage.cost",
+    takes="2 minutes; quick: 1.",
+)
 _benchmark("cod-data", "Shedding by group on real data.", module="cod.data")
 _benchmark(
     "join",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from rich.progress import Progress
 
 from headgate.errors import BadArgument
 from headgate.spark.estimates.student import normal_quantile
-from headgate_lab.bench.coverage.draws import DRAWS, Kept, kept_cells
+from headgate_lab.bench.coverage.draws import DRAWS, Kept, kept_cells, together
 from headgate_lab.bench.coverage.intervals import METHODS, intervals
 from headgate_lab.bench.coverage.populations import (
     GROUPINGS,
@@ -31,6 +31,8 @@ __all__ = ["FULL", "QUICK", "SHARES", "Size", "measure", "run"]
 SHARES = (0.01, 0.02, 0.05, 0.1)
 #: Fewer intervals than this are not judged.
 _JUDGED = 100
+#: Cells that are reckoned with at once.
+_CELLS = 20_000
 _SHORT = {"pooled over windows": "over windows"}
 
 Key = tuple[Grouping, str, str, str, str]
@@ -79,7 +81,7 @@ def _drawn(query: Grouping, people: Population, draw: str, times: int, seed: int
     share = query.value in SHARES_OF_ROWS
     statistics = ("mean", "sum") if draw == "coins" and not share else ("mean",)
     mean, variance = people.mean(), people.variance()
-    for _, kept in kept_cells(people, draw, SHARES, times, seed):
+    for kept in _batches(people, draw, times, seed):
         judged = np.flatnonzero((kept.n > 1) & (kept.n < kept.size))
         for statistic in statistics:
             truth, width = _true(kept, statistic, mean, variance)
@@ -93,6 +95,19 @@ def _drawn(query: Grouping, people: Population, draw: str, times: int, seed: int
                     of_these = {end: ends[method][end][here] for end in ("low", "high")}
                     tally.add(of_these, truth[here], width[here])
     return found
+
+
+def _batches(people: Population, draw: str, times: int, seed: int) -> Iterator[Kept]:
+    """The draws of all shares, many at a time: fewer and longer arrays."""
+    waiting: dict[float, list[Kept]] = {share: [] for share in SHARES}
+    for share, kept in kept_cells(people, draw, SHARES, times, seed):
+        waiting[share].append(kept)
+        if sum(len(one.n) for one in waiting[share]) >= _CELLS:
+            yield together(waiting[share])
+            waiting[share] = []
+    for rest in waiting.values():
+        if rest:
+            yield together(rest)
 
 
 def _true(
@@ -129,8 +144,9 @@ def _result(found: dict[Key, Tally], size: Size, absent: list[str]) -> dict[str,
                     ratios[f"{method}_mean_{half}_{band}"] = float(np.mean(shares))
     remarks = [
         f"{size.draws} draws of each query at {', '.join(f'{100 * s:g}' for s in SHARES)} % kept. "
-        "Covers: intervals that hold the truth, %, each query counted alike. Width: median, as a multiple of "
-        f"an interval with the true variance. Queries with fewer than {_JUDGED} intervals are left out.",
+        "Covers: intervals that hold the truth, %, each query counted alike. Width: median, as a "
+        "multiple of an interval with the true variance. Queries with fewer than "
+        f"{_JUDGED} intervals are left out.",
         f"Constants were chosen on {', '.join(TUNED)}; the others were not looked at before.",
     ]
     if absent:

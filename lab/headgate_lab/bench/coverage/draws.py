@@ -7,7 +7,7 @@ each cell, by the concept-driven gate's own allocation (equal caps, at least two
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from headgate.policies.by_group.allocation import allocate
 from headgate_lab.bench.coverage.populations import Population
 
-__all__ = ["DRAWS", "Kept", "kept_cells"]
+__all__ = ["DRAWS", "Kept", "kept_cells", "together"]
 
 #: The two ways to draw.
 DRAWS = ("coins", "fixed")
@@ -40,6 +40,8 @@ class Kept:
     m3: Floats
     #: How many rows a kept row stands for.
     weight: Floats
+    #: The number of the draw.
+    draw: Whole
 
 
 def kept_cells(
@@ -64,7 +66,13 @@ def kept_cells(
             else:
                 rows = np.flatnonzero(luck < share)
                 weights = np.full(len(sizes), 1.0 / share)
-            yield share, _sums(people, rows, off[rows], middle, weights.astype(np.float64))
+            yield share, _sums(people, rows, off[rows], middle, weights.astype(np.float64), number)
+
+
+def together(draws: list[Kept]) -> Kept:
+    """Several draws as one table; their pools stay apart."""
+    names = [field.name for field in fields(Kept)]
+    return Kept(*[np.concatenate([getattr(kept, name) for kept in draws]) for name in names])
 
 
 def _quotas(people: Population, share: float) -> Whole:
@@ -77,7 +85,9 @@ def _quotas(people: Population, share: float) -> Whole:
     return found
 
 
-def _sums(people: Population, rows: Whole, off: Floats, middle: Floats, weights: Floats) -> Kept:
+def _sums(
+    people: Population, rows: Whole, off: Floats, middle: Floats, weights: Floats, draw: int
+) -> Kept:
     cells, number = people.cells[rows], len(people.windows)
     counts = np.bincount(cells, minlength=number)
     there = np.flatnonzero(counts)
@@ -89,5 +99,5 @@ def _sums(people: Population, rows: Whole, off: Floats, middle: Floats, weights:
     m3 = np.where(m2 > 0.0, d3 - 3.0 * d1 * d2 + 2.0 * d1**3, 0.0)
     return Kept(
         there, people.windows[there], n, people.sizes[there].astype(np.float64), middle[there] + d1,
-        m2, m3, weights[there],
+        m2, m3, weights[there], np.full(len(n), draw),
     )  # fmt: skip

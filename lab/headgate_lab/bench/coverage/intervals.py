@@ -68,8 +68,8 @@ def intervals(kept: Kept, statistic: str, *, coins: bool, share: bool) -> dict[s
             return found | {method: {"low": low, "high": high} for method in METHODS[1:]}
         own: Any = alone(_OPS, value, s, _finish)
         found["alone"] = own
-        everything = np.zeros(len(kept.n), np.int64)
-        for name, pool in zip(METHODS[2:], (kept.window, everything), strict=True):
+        of_window = kept.draw * (int(kept.window.max(initial=0)) + 1) + kept.window
+        for name, pool in zip(METHODS[2:], (of_window, kept.draw), strict=True):
             first = _summed(first_terms(_OPS, s), pool, FIRST)
             second = _summed(second_terms(_OPS, s, first), pool, SECOND)
             found[name] = borrowed(_OPS, value, s, first, second, _finish, own)

@@ -2,9 +2,9 @@
 
 A result of few rows a group knows little about its own errors; what it knows is in the ``sample`` of
 every estimate, and a second look at the result puts them together (`borrowing`). In a batch, and so
-inside ``foreachBatch``, that is a window function over the result. In a stream it is a second aggregate over
-the groups of a time window, in append mode: its state holds the results of windows that are still open,
-and no more.
+inside ``foreachBatch``, that is a window function over the result. In a stream it is a second aggregate
+over the groups of a time window, in append mode: its state holds the results of windows that are still
+open, and no more.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headgate.spark.estimates.algebra import Sql, SqlAlgebra, terms
 from headgate.spark.estimates.borrowing import FIRST, SECOND, borrowed, first_terms, second_terms
 from headgate.spark.estimates.sql import FIELDS, SAMPLE, check_confidence, let
 
-__all__ = ["pooled"]
+__all__ = ["answer_text", "pooled"]
 
 _CELLS, _POOL = "_headgate_cells", "_headgate_pool"
 
@@ -101,7 +101,7 @@ def _by_windows(
             found[f"{_POOL}{turn}_{number}"] = _sums(parts, add)
         result = result.withColumns(found)
     answers = {
-        name: F.expr(_answer(_quoted(name), f"{_POOL}1_{number}", f"{_POOL}2_{number}", confidence))
+        name: F.expr(answer_text(_quoted(name), f"{_POOL}1_{number}", f"{_POOL}2_{number}", confidence))
         for number, name in enumerate(estimates)
     }
     return result.select(
@@ -136,7 +136,7 @@ def _by_aggregate(
     return rows.select(
         *[
             F.expr(
-                _answer(
+                answer_text(
                     f"{_CELLS}.{_quoted(name)}",
                     f"{_POOL}1_{estimates.index(name)}",
                     f"{_POOL}2_{estimates.index(name)}",
@@ -150,7 +150,7 @@ def _by_aggregate(
     )
 
 
-def _answer(column: str, first: str, second: str, confidence: float) -> str:
+def answer_text(column: str, first: str, second: str, confidence: float) -> str:
     """The estimate again, with a new standard error and new ends where there is a sample."""
     ops = SqlAlgebra(confidence)
 
