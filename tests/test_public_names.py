@@ -53,7 +53,7 @@ def test_a_modules_exports_exist(name: str) -> None:
 ON_A_SESSION = {
     *("FileLink", "KafkaLink", "Site", "backfill", "count", "delta_rows", "doctor", "file_rows"),
     *("gate", "gate_join", "guard", "iceberg_rows", "join", "kafka_rows", "mean", "median"),
-    *("quantile", "ratio", "recount", "sic", "sum"),
+    *("difference", "pooled", "quantile", "ratio", "recount", "sic", "sum", "total"),
 }
 
 

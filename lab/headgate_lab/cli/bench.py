@@ -241,21 +241,26 @@ def loop_year(batches: int, folder: Path | None, as_json: bool) -> None:
 @bench.command("coverage", short_help="Whether 95 % intervals hold the truth on real data.")
 @click.option("--data", help="One data set instead of all, such as 'green taxis'.")
 @click.option("--quick", is_flag=True, help="10 draws instead of 200, with coarser figures.")
+@click.option("--markdown", "as_page", is_flag=True, help="The table of docs/estimates.md alone.")
 @json_option
-def coverage(data: str | None, quick: bool, as_json: bool) -> None:
+def coverage(data: str | None, quick: bool, as_page: bool, as_json: bool) -> None:
     """How often 95 % intervals hold the truth on real data, and how wide they are.
 
     Every data set with a number in it, several queries of each, 1 to 10 % kept, by coins and by fixed
     draws of a concept-driven gate: plain t, what hg.mean and hg.sum say, and hg.pooled. Without Spark,
-    by the same formulas. 10 minutes; quick: half of one.
+    by the same formulas. 5 minutes; quick: half of one.
 
     \b
     Examples:
       headgate bench coverage
       headgate bench coverage --quick --json
       headgate bench coverage --data "green taxis"
+      headgate bench coverage --markdown
     """
     result = import_or_explain("headgate_lab.bench.coverage.coverage:run", "spark")(
         quick=quick, data=data
     )
-    show(result, as_json)
+    if as_page:
+        click.echo(import_or_explain("headgate_lab.bench.coverage.page:markdown", "")(result))
+    else:
+        show(result, as_json)

@@ -454,7 +454,7 @@ def test_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
     page = PAGE.read_text()
     names: dict[str, Any] = {"hg": Names(), "events": events, "spark": spark}
     blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 6
+    assert len(blocks) == 8
     for block in blocks:
         exec(block, names)
     assert names["flat"].count() >= 9
@@ -462,4 +462,8 @@ def test_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
     assert names["rough"].count() == 3
     assert {row.vips.estimate for row in names["vips"].collect()} == {100.0}
     (row,) = names["total"].collect()
-    assert (row.estimate, row.stderr) == (sum(range(0, 3000, 10)), 0.0)
+    assert (row.estimate, row.stderr, row.groups) == (sum(range(0, 3000, 10)), 0.0, 3)
+    assert names["sharper"].columns == names["by_route"].columns
+    assert names["sharper"].count() == names["by_route"].count()
+    # every ten minutes the values are larger by 600
+    assert names["rose"].count() == 3 * 4

@@ -14,6 +14,7 @@ from headgate_lab.bench.coverage import coverage, populations
 from headgate_lab.bench.coverage.coverage import Size, measure, run
 from headgate_lab.bench.coverage.draws import DRAWS, Kept, kept_cells
 from headgate_lab.bench.coverage.intervals import METHODS, intervals
+from headgate_lab.bench.coverage.page import markdown
 from headgate_lab.bench.coverage.populations import GROUPINGS, Grouping, Population
 from headgate_lab.bench.coverage.tally import BANDS, Tally
 
@@ -107,6 +108,10 @@ def test_the_bench_says_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {row["draw"] for row in rows} == set(DRAWS)
     assert all(row["half"] == "held out" for row in rows)
     assert all(row["plain"] < row["pooled"] for row in rows if row["rows"] == "10-29")
+    page = markdown(result).splitlines()
+    assert page[0].startswith("| data | kept rows | plain t |")
+    assert len(page) == 2 + len({row["rows"] for row in rows})
+    assert all(line.count("|") == 7 for line in page)
     assert result["context"]["remarks"][-1] == "Not here: packets."
     assert 0.0 < result["ratios"]["pooled_least_held_out_10-29"] <= 1.0
     with pytest.raises(BadArgument, match="one of green taxis"):
