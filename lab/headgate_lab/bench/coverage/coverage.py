@@ -22,6 +22,7 @@ from headgate_lab.bench.coverage.populations import (
     Population,
     population_of,
 )
+from headgate_lab.bench.coverage.promised import WITHIN, promised
 from headgate_lab.bench.coverage.tally import BANDS, Tally
 from headgate_lab.bench.progress import bench_progress
 
@@ -63,16 +64,22 @@ def measure(size: Size, progress: Progress, seed: int = 1) -> dict[str, Any]:
     """All queries, one after the other."""
     queries = [g for g in GROUPINGS if size.data in (None, g.data)]
     task, found = progress.add_task("queries", total=len(queries) * len(DRAWS)), {}
-    absent = []
+    absent: list[str] = []
+    asked: list[dict[str, Any] | None] = []
     for query in queries:
         people = population_of(query)
         for draw in DRAWS:
             if people is not None:
                 found.update(_drawn(query, people, draw, size.draws, seed))
             progress.advance(task)
+        if people is not None and query.value not in SHARES_OF_ROWS:
+            draws = max(5, size.draws // 10)
+            asked += [promised(query, people, within, draws, seed) for within in WITHIN]
         if people is None and query.data not in absent:
             absent.append(query.data)
-    return _result(found, size, absent)
+    result = _result(found, size, absent)
+    result["context"]["tables"]["accuracy asked for"] = [row for row in asked if row is not None]
+    return result
 
 
 def _drawn(query: Grouping, people: Population, draw: str, times: int, seed: int) -> dict[Key, Tally]:

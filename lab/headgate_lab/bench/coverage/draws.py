@@ -6,7 +6,7 @@ each cell, by the concept-driven gate's own allocation (equal caps, at least two
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from headgate.policies.by_group.allocation import allocate
 from headgate_lab.bench.coverage.populations import Population
 
-__all__ = ["DRAWS", "Kept", "kept_cells", "together"]
+__all__ = ["DRAWS", "Kept", "drawn_by", "kept_cells", "together"]
 
 #: The two ways to draw.
 DRAWS = ("coins", "fixed")
@@ -48,25 +48,34 @@ def kept_cells(
     people: Population, draw: str, shares: tuple[float, ...], times: int, seed: int
 ) -> Iterator[tuple[float, Kept]]:
     """`times` draws of every share; the draws of different shares use the same luck."""
+    if draw == "fixed":
+        quotas = {share: _quotas(people, share) for share in shares}
+        for at, kept in enumerate(drawn_by(people, quotas, times, seed)):
+            yield shares[at % len(shares)], kept
+        return
     sizes, middle = people.sizes, people.mean()
     off = people.values - middle[people.cells]
-    quotas = {share: _quotas(people, share) for share in shares} if draw == "fixed" else {}
+    for number in range(times):
+        luck = np.random.default_rng([seed, number]).random(len(off))
+        for share in shares:
+            rows = np.flatnonzero(luck < share)
+            yield share, _sums(people, rows, off[rows], middle, np.full(len(sizes), 1.0 / share), number)
+
+
+def drawn_by(people: Population, quotas: Mapping[float, Whole], times: int, seed: int) -> Iterator[Kept]:
+    """Fixed draws of so many rows of each cell; those of several quotas use the same luck."""
+    sizes, middle = people.sizes, people.mean()
+    off = people.values - middle[people.cells]
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     by_cell = np.argsort(people.cells, kind="stable")
     base = people.cells[by_cell].astype(np.float64)
     for number in range(times):
         luck = np.random.default_rng([seed, number]).random(len(off))
-        if draw == "fixed":
-            order = by_cell[np.argsort(base + luck)]
-            rank = np.arange(len(off)) - starts[people.cells[order]]
-        for share in shares:
-            if draw == "fixed":
-                rows = order[rank < quotas[share][people.cells[order]]]
-                weights = sizes / np.maximum(quotas[share], 1)
-            else:
-                rows = np.flatnonzero(luck < share)
-                weights = np.full(len(sizes), 1.0 / share)
-            yield share, _sums(people, rows, off[rows], middle, weights.astype(np.float64), number)
+        order = by_cell[np.argsort(base + luck)]
+        rank = np.arange(len(off)) - starts[people.cells[order]]
+        for quota in quotas.values():
+            rows = order[rank < quota[people.cells[order]]]
+            yield _sums(people, rows, off[rows], middle, sizes / np.maximum(quota, 1), number)
 
 
 def together(draws: list[Kept]) -> Kept:
