@@ -37,6 +37,8 @@ ROWS = 60_000
 #: The data sets on which the estimators' constants were chosen.
 TUNED = ("google tasks", "PlanetLab CPU", "tweets", "headlines")
 
+_HOUR, _DAY = 3600.0, 86400.0
+
 Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
 
@@ -53,7 +55,7 @@ class Grouping:
     @property
     def name(self) -> str:
         """As the tables name it."""
-        return f"{self.value} by {', '.join((*self.by, f'{self.window_s / 60.0:g} min'))}"
+        return f"{self.value} by {', '.join((*self.by, _span(self.window_s)))}"
 
     @property
     def tuned(self) -> bool:
@@ -87,7 +89,11 @@ class Population:
         return np.asarray(squares / np.maximum(self.sizes - 1, 1))
 
 
-_HOUR, _DAY = 3600.0, 86400.0
+def _span(seconds: float) -> str:
+    unit, name = next((u, n) for u, n in ((_DAY, "days"), (60.0, "min"), (1.0, "s")) if seconds >= u)
+    return f"{seconds / unit:g} {name}"
+
+
 _FILES = {
     "google tasks": ("google_task_events_2011.parquet", "ts_us"),
     "PlanetLab CPU": ("planetlab_cpu_2011.parquet", "ts"),
