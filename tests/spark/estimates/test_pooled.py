@@ -142,7 +142,7 @@ def test_differences_and_totals(found: dict[int, Any], spark: SparkSession) -> N
     assert said.stderr == pytest.approx(math.hypot(sums[0].stderr, sums[1].stderr))
     down = math.hypot(*[sums[g].estimate - sums[g].low for g in (0, 1)])
     assert said.low == pytest.approx(said.estimate - down)
-    means = by_group.where("g < 2").groupBy().pivot("g", ["0", "1"]).agg(F.first("mean"))
+    means = by_group.where("g < 2").groupBy().pivot("g", [0, 1]).agg(F.first("mean"))
     row = means.select(hg.difference("1", "0").alias("d"), "*").first()
     assert row is not None
     assert row.d.estimate == pytest.approx(row["1"].estimate - row["0"].estimate)

@@ -70,8 +70,9 @@ def intervals(kept: Kept, statistic: str, *, coins: bool, share: bool) -> dict[s
         found["alone"] = own
         of_window = kept.draw * (int(kept.window.max(initial=0)) + 1) + kept.window
         for name, pool in zip(METHODS[2:], (of_window, kept.draw), strict=True):
-            first = _summed(first_terms(_OPS, s), pool, FIRST)
-            second = _summed(second_terms(_OPS, s, first), pool, SECOND)
+            shed = kept.weight > 1.0  # on Spark a group that was kept whole has no sample to lend
+            first = _summed(first_terms(_OPS, s), pool, shed, FIRST)
+            second = _summed(second_terms(_OPS, s, first), pool, shed, SECOND)
             found[name] = borrowed(_OPS, value, s, first, second, _finish, own)
     return found
 
@@ -80,12 +81,17 @@ def _finish(error: Floats, low: Floats, high: Floats) -> Any:
     return _OPS.answer({"stderr": error, "low": low, "high": high})
 
 
-def _summed(parts: Mapping[str, Any], pool: npt.NDArray[np.int64], names: tuple[str, ...]) -> Any:
+def _summed(
+    parts: Mapping[str, Any],
+    pool: npt.NDArray[np.int64],
+    lends: npt.NDArray[np.bool_],
+    names: tuple[str, ...],
+) -> Any:
     """Sums over the cells of a pool, as every cell of it sees them; what is not known adds nothing."""
     made = {}
     for name in names:
         part = np.broadcast_to(np.nan_to_num(np.asarray(parts[name], float)), pool.shape)
-        made[name] = np.bincount(pool, part)[pool]
+        made[name] = np.bincount(pool, part * lends)[pool]
     return SimpleNamespace(**made)
 
 
