@@ -63,7 +63,8 @@ def test_a_modules_exports_exist(name: str) -> None:
 ON_A_SESSION = {
     *("FileLink", "KafkaLink", "Site", "backfill", "count", "delta_rows", "doctor", "file_rows"),
     *("gate", "gate_join", "guard", "iceberg_rows", "join", "kafka_rows", "mean", "median"),
-    *("Repairable", "quantile", "ratio", "recount", "repaid_batches", "repay", "sic", "sum"),
+    *("Repairable", "difference", "pooled", "quantile", "ratio", "recount", "repaid_batches", "repay"),
+    *("sic", "sum", "total"),
 }
 
 

@@ -44,7 +44,17 @@ if TYPE_CHECKING:
     from headgate.spark.backfill.repaired import Repairable, repaid_batches
     from headgate.spark.backfill.repay import repay
     from headgate.spark.doctor.call import doctor
-    from headgate.spark.estimates.estimators import count, mean, median, quantile, ratio, sum
+    from headgate.spark.estimates.estimators import (
+        count,
+        difference,
+        mean,
+        median,
+        pooled,
+        quantile,
+        ratio,
+        sum,
+        total,
+    )
     from headgate.spark.gate.call import gate
     from headgate.spark.groups.gate_join import gate_join
     from headgate.spark.guard.call import guard
@@ -103,6 +113,7 @@ __all__ = [
     "backfill",
     "count",
     "delta_rows",
+    "difference",
     "doctor",
     "equal",
     "file_rows",
@@ -116,6 +127,7 @@ __all__ = [
     "mean",
     "median",
     "overlap",
+    "pooled",
     "predicate",
     "quantile",
     "ratio",
@@ -128,6 +140,7 @@ __all__ = [
     "subset",
     "sum",
     "superset",
+    "total",
 ]
 
 _LATER = {
@@ -157,6 +170,9 @@ _ON_SPARK = {
     "iceberg_rows": "headgate.spark.tables.iceberg",
     "join": "headgate.spark.join.call",
     "kafka_rows": "headgate.spark.backfill.offsets",
+    "difference": "headgate.spark.estimates.estimators",
+    "pooled": "headgate.spark.estimates.estimators",
+    "total": "headgate.spark.estimates.estimators",
     "mean": "headgate.spark.estimates.estimators",
     "median": "headgate.spark.estimates.estimators",
     "quantile": "headgate.spark.estimates.estimators",

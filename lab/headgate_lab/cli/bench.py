@@ -33,6 +33,8 @@ def bench() -> None:
       headgate bench replay --quick  what a replayed batch keeps
       headgate bench backfill        repaying shed rows beside a plain query, and beside a live one
       headgate bench cod             shedding by group in front of Spark's aggregates
+      headgate bench coverage        do 95 % intervals hold the truth on real data?
+      headgate bench error-bars      what error bars cost an aggregate
       headgate bench cod-data        shedding by group on real data: every allocation, bursts, promises
       headgate bench join            kernels on one core, and a stream join under overload
       headgate bench join-rules      which comparisons first: every rule, on a virtual CPU
@@ -106,6 +108,12 @@ _benchmark(
     takes="5 minutes; quick: 2.",
 )
 _benchmark("cod", "What shedding by group saves in front of Spark's aggregates.", module="cod.cod")
+_benchmark(
+    "error-bars",
+    "What an aggregate costs with error bars, beside the same without.",
+    module="coverage.cost",
+    takes="2 minutes; quick: 1.",
+)
 _benchmark("cod-data", "Shedding by group on real data.", module="cod.data")
 _benchmark(
     "join",
@@ -235,3 +243,31 @@ def loop_year(batches: int, folder: Path | None, as_json: bool) -> None:
         batches=batches, folder=folder
     )
     show(result, as_json)
+
+
+@bench.command("coverage", short_help="Whether 95 % intervals hold the truth on real data.")
+@click.option("--data", help="One data set instead of all, such as 'green taxis'.")
+@click.option("--quick", is_flag=True, help="10 draws instead of 200, with coarser figures.")
+@click.option("--markdown", "as_page", is_flag=True, help="The table of docs/estimates.md alone.")
+@json_option
+def coverage(data: str | None, quick: bool, as_page: bool, as_json: bool) -> None:
+    """How often 95 % intervals hold the truth on real data, and how wide they are.
+
+    Every data set with a number in it, several queries of each, 1 to 10 % kept, by coins and by fixed
+    draws of a concept-driven gate: plain t, what hg.mean and hg.sum say, and hg.pooled. Without Spark,
+    by the same formulas. 5 minutes; quick: half of one.
+
+    \b
+    Examples:
+      headgate bench coverage
+      headgate bench coverage --quick --json
+      headgate bench coverage --data "green taxis"
+      headgate bench coverage --markdown
+    """
+    result = import_or_explain("headgate_lab.bench.coverage.coverage:run", "spark")(
+        quick=quick, data=data
+    )
+    if as_page:
+        click.echo(import_or_explain("headgate_lab.bench.coverage.page:markdown", "")(result))
+    else:
+        show(result, as_json)

@@ -44,6 +44,74 @@ def empty() -> Estimate:
     return dict.fromkeys(("estimate", "stderr", "low", "high", "share")) | {"rows": 0}
 
 
+def moved(x: float, skew: float) -> float:
+    """Hall's transformation of t, undone."""
+    if abs(skew) < 1e-6:
+        return x
+    inner = 1.0 + skew * (x - skew / 6.0)
+    return 3.0 / skew * (math.copysign(abs(inner) ** (1 / 3), inner) - 1.0)
+
+
+def careful(
+    plain: Estimate, shed: Sequence[tuple[float, float]], coins: float, fixed: float, freedom: float,
+    *, skewed: bool = True, confidence: float = 0.95,
+) -> Estimate:  # fmt: skip
+    """The careful interval beside the plain one: of shed rows (value, weight), and the factors of their
+    variance in that of the estimate, for rows whose number is luck and for others."""
+    if len(shed) < 2 or plain["stderr"] is None or plain["estimate"] is None:
+        return plain
+    n, every = worth([w for _, w in shed]), math.fsum(v(w) for _, w in shed)
+    centre = math.fsum(v(w) * q for q, w in shed) / every
+    square = math.fsum(v(w) * (q - centre) ** 2 for q, w in shed) / every * n / (n - 1)
+    middle = math.fsum(q for q, _ in shed) / len(shed)
+    second, third = (math.fsum((q - middle) ** k for q, _ in shed) / len(shed) for k in (2, 3))
+    cubes, variance = 0.0, plain["stderr"] ** 2
+    equal = len({q for q, _ in shed}) == 1
+    if equal:
+        spread = centre**2 / (n + 1)
+        variance += (coins + fixed) * spread
+    else:
+        spread = square
+        cubes = third / second**1.5 * (square * (n - 1) / n) ** 1.5 if skewed else 0.0
+    if variance <= 0.0:
+        return plain | dict.fromkeys(("stderr", "low", "high"))
+    luck = 0.25 * (3 * spread * centre + centre**3)
+    skew = (coins * (cubes + luck) + fixed * cubes) * math.sqrt((coins + fixed) / n) / variance**1.5
+    q, error = t(freedom, confidence), math.sqrt(variance)
+    skew = max(-min(3.0, 6 * q), min(3.0, 6 * q, skew))
+    low, high = (plain["estimate"] - error * moved(x, skew) for x in (q, -q))
+    return plain | {"stderr": error, "low": low, "high": high}
+
+
+def careful_mean(y: Values, weights: Sequence[float], confidence: float = 0.95) -> Estimate:
+    shed = [(q, w) for q, w in zip(y, weights, strict=True) if q is not None and w > 1.0]
+    every = sum(w for q, w in zip(y, weights, strict=True) if q is not None)
+    plain = mean(y, weights, confidence)
+    n = worth([w for _, w in shed]) if shed else 1.0
+    fixed = sum(v(w) for _, w in shed) / every**2 if every else 0.0
+    return careful(plain, shed, 0.0, fixed, n - 1, confidence=confidence)
+
+
+def careful_total(y: Values, weights: Sequence[float], confidence: float = 0.95) -> Estimate:
+    coins = [(q, w) for q, w in zip(y, weights, strict=True) if q is not None and kind(w) == "coin"]
+    counted = [(q or 0.0, w) for q, w in zip(y, weights, strict=True) if kind(w) == "counted"]
+    luck, known = sum(v(w) for _, w in coins), sum(v(w) for _, w in counted)
+    if not (len(counted) > 1 and whole([w for _, w in counted])):
+        luck, known = luck + known, 0.0
+    plain = total(y, weights, confidence)
+    parts = []
+    for rows, about in ((coins, False), (counted, known > 0.0)):
+        if rows:
+            n, centre = worth([w for _, w in rows]), 0.0
+            if about:
+                centre = math.fsum(v(w) * q for q, w in rows) / math.fsum(v(w) for _, w in rows)
+            part = math.fsum(v(w) * (q - centre) ** 2 for q, w in rows) * (n / (n - 1) if about else 1)
+            parts.append((part, max(1.0, n - 1)))
+    bottom = sum(p * p / f for p, f in parts)
+    freedom = sum(p for p, _ in parts) ** 2 / bottom if bottom else 1.0
+    return careful(plain, coins + counted, luck, known, freedom, confidence=confidence)
+
+
 def answer(
     value: float, stderr: float | None, low: Any, high: Any, weights: Sequence[float]
 ) -> Estimate:

@@ -185,9 +185,9 @@ def test_a_sum_over_part_of_the_rows_is_a_domain(covered: Covered, kind: str) ->
 
 
 def test_heavy_skew_is_where_it_fails(covered: Covered) -> None:
-    """A lognormal with a sigma of 1.5: the docs say that 25 to 100 rows do not do."""
+    """A lognormal with a sigma of 1.5: the docs say that 25 to 100 rows do not do, but better than t."""
     for kind in KINDS:
-        assert 0.75 <= covered.share("mean", f"heavy, one, {kind}") <= 0.88
+        assert 0.82 <= covered.share("mean", f"heavy, one, {kind}") <= 0.93
         assert 0.93 <= covered.share("some", f"heavy, one, {kind}") <= 0.97
 
 

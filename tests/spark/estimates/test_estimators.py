@@ -19,6 +19,7 @@ from headgate.errors import BadArgument
 from headgate.policies.by_group.counted import counted
 from headgate.spark.estimates import estimators as hg
 from headgate.spark.estimates import not_estimable
+from headgate.spark.estimates.sql import SAMPLE
 from headgate.spark.estimates.student import t_quantile
 from headgate.spark.gate.call import gate
 from tests.harness.session_settings import FEW_ROWS, with_settings
@@ -70,6 +71,8 @@ def groups(spark: SparkSession) -> tuple[Any, dict[int, Any]]:
 
 def agrees(found: Any, twin: naive.Estimate, what: object) -> None:
     for field, expected in twin.items():
+        if field == "sample":
+            continue
         value = found[field]
         assert (value is None) == (expected is None), (what, field, value, expected)
         if expected is not None:
@@ -80,13 +83,17 @@ def agrees(found: Any, twin: naive.Estimate, what: object) -> None:
 def test_every_estimator_equals_its_twin(groups: tuple[Any, dict[int, Any]]) -> None:
     frame, made = groups
     result = frame.groupBy("g").agg(
-        hg.mean("y").alias("mean"),
-        hg.sum("y").alias("sum"),
+        hg.mean("y", interval="plain").alias("mean"),
+        hg.sum("y", interval="plain").alias("sum"),
         hg.count().alias("count"),
-        hg.ratio("y", F.col("b")).alias("ratio"),
+        hg.ratio("y", F.col("b"), interval="plain").alias("ratio"),
         hg.median("y").alias("median"),
         hg.quantile("y", 0.8, confidence=0.9).alias("quantile"),
-        hg.mean("y", confidence=0.5).alias("half"),
+        hg.mean("y", confidence=0.5, interval="plain").alias("half"),
+        hg.mean("y").alias("careful"),
+        hg.mean("y", confidence=0.5).alias("careful half"),
+        hg.sum("y").alias("careful sum"),
+        hg.ratio("y", "b").alias("careful ratio"),
     )
     found = {row.g: row for row in result.collect()}
     assert found.keys() == made.keys()
@@ -96,6 +103,11 @@ def test_every_estimator_equals_its_twin(groups: tuple[Any, dict[int, Any]]) -> 
         agrees(found[g]["sum"], naive.total(y, w), ("sum", g))
         agrees(found[g]["count"], naive.count(w), ("count", g))
         agrees(found[g]["ratio"], naive.ratio(y, b, w), ("ratio", g))
+        agrees(found[g]["careful"], naive.careful_mean(y, w), ("careful", g))
+        agrees(found[g]["careful half"], naive.careful_mean(y, w, 0.5), ("careful half", g))
+        agrees(found[g]["careful sum"], naive.careful_total(y, w), ("careful sum", g))
+        # Without a skew, and of rows that differ, the careful interval of a ratio is the plain one.
+        agrees(found[g]["careful ratio"], naive.ratio(y, b, w), ("careful ratio", g))
         agrees(found[g]["median"], naive.quantile(y, w, 0.5), ("median", g))
         agrees(found[g]["quantile"], naive.quantile(y, w, 0.8, 0.9), ("quantile", g))
 
@@ -109,12 +121,15 @@ def test_one_stratum_gives_the_textbooks_error(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(1, float(v), 1.0, float(w)) for v in y], SCHEMA)
     row = frame.agg(
         hg.mean("y").alias("m"), hg.sum("y").alias("s"), hg.count().alias("c"),
-        hg.count(F.when(F.col("y") > 5, 1)).alias("x"),
+        hg.count(F.when(F.col("y") > 5, 1)).alias("x"), hg.mean("y", interval="plain").alias("p"),
     ).first()  # fmt: skip
     assert row is not None
     error = math.sqrt((1 - n / population) * y.var(ddof=1) / n)
     assert row.m.stderr == pytest.approx(error, rel=1e-6)
-    assert row.m.high - row.m.estimate == pytest.approx(t_quantile(n - 1, 0.95) * error, rel=1e-5)
+    assert row.p.stderr == row.m.stderr
+    assert row.p.high - row.p.estimate == pytest.approx(t_quantile(n - 1, 0.95) * error, rel=1e-5)
+    assert row.m.high > row.p.high  # towards the tail
+    assert row.p.low < row.m.low < row.m.estimate
     assert row.s.stderr == pytest.approx(population * error, rel=1e-6)
     assert (row.c.estimate, row.c.stderr, row.c.low, row.c.high) == (
         population,
@@ -141,9 +156,12 @@ def test_large_values_of_small_spread_keep_their_error(
     assert row is not None
     shifted = naive.mean([v - centre for v in y], w)
     assert row.m.stderr == pytest.approx(shifted["stderr"], rel=1e-4)
-    same = spark.createDataFrame([(1, 0.1, 1.0, 4.0)] * 99, SCHEMA).agg(hg.mean("y").alias("m")).first()
+    alike = spark.createDataFrame([(1, 0.1, 1.0, 4.0)] * 99, SCHEMA)
+    same = alike.agg(hg.mean("y").alias("m"), hg.mean("y", interval="plain").alias("p")).first()
     assert same is not None
-    assert (same.m.estimate, same.m.stderr) == (pytest.approx(0.1), 0.0)
+    assert (same.p.estimate, same.p.stderr) == (pytest.approx(0.1), 0.0)
+    # as if one row more had been seen, off by as much as the mean
+    assert same.m.stderr == pytest.approx(0.1 * math.sqrt(0.75 / 99 / 100), rel=1e-6)
 
 
 # ---------------------------------------------------------------- nulls, nothing, everything
@@ -156,7 +174,7 @@ def test_without_rows_there_is_no_estimate(spark: SparkSession) -> None:
         hg.count().alias("c"),
     ).first()  # fmt: skip
     assert row is not None
-    nothing = {"estimate": None, "stderr": None, "low": None, "high": None, "rows": 0, "share": None}
+    nothing = dict.fromkeys(("estimate", "stderr", "low", "high", "share", "sample")) | {"rows": 0}
     for name in ("mean(y)", "sum(y)", "ratio(y, b)", "median(y)", "quantile(y, 0.9)"):
         assert row[name].asDict() == nothing, name
     assert row.c.asDict() == nothing | {"estimate": 0.0}
@@ -236,7 +254,8 @@ def test_a_query_never_dies_of_its_numbers(spark: SparkSession) -> None:
     columns = [hg.mean("y"), hg.sum("y"), hg.count(), hg.count("y"), hg.ratio("y", "b"), hg.median("y")]
     found = spark.createDataFrame(rows, SCHEMA).groupBy("g").agg(*columns).orderBy("g").collect()
     assert [row["mean(y)"].rows for row in found] == [len(members) for members in groups]
-    assert found[0]["sum(y)"].high == found[0]["mean(y)"].high == 0.0
+    # of nothing but zeros a sample does not say how large the others are
+    assert found[0]["sum(y)"].high is found[0]["mean(y)"].high is None
     assert found[0]["ratio(y, b)"].estimate is None
 
 
@@ -246,7 +265,11 @@ def test_names_and_types(spark: SparkSession) -> None:
         hg.mean("y"), hg.count(), hg.sum(F.col("y")), hg.mean(F.col("b")).alias("x")
     )
     assert result.columns == ["g", "mean(y)", "count", "sum(y)", "x"]
-    kind = "struct<estimate:double,stderr:double,low:double,high:double,rows:bigint,share:double>"
+    sample = ",".join(f"{name}:double" for name in SAMPLE)
+    kind = (
+        "struct<estimate:double,stderr:double,low:double,high:double,rows:bigint,share:double,"
+        f"sample:struct<{sample}>>"
+    )
     assert {field.dataType.simpleString() for field in result.schema.fields[1:]} == {kind}
     read = result.select("x.estimate", F.col("mean(y)")["high"]).first()
     assert read is not None
@@ -431,7 +454,7 @@ def test_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
     page = PAGE.read_text()
     names: dict[str, Any] = {"hg": Names(), "events": events, "spark": spark}
     blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 6
+    assert len(blocks) == 8
     for block in blocks:
         exec(block, names)
     assert names["flat"].count() >= 9
@@ -439,4 +462,8 @@ def test_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
     assert names["rough"].count() == 3
     assert {row.vips.estimate for row in names["vips"].collect()} == {100.0}
     (row,) = names["total"].collect()
-    assert (row.estimate, row.stderr) == (sum(range(0, 3000, 10)), 0.0)
+    assert (row.estimate, row.stderr, row.groups) == (sum(range(0, 3000, 10)), 0.0, 3)
+    assert names["sharper"].columns == names["by_route"].columns
+    assert names["sharper"].count() == names["by_route"].count()
+    # every ten minutes the values are larger by 600
+    assert names["rose"].count() == 3 * 4

@@ -1,8 +1,10 @@
 """The estimators: what arrived, with error bars, from the rows that were kept.
 
 Each is an aggregate like Spark's own, for batch and streaming `agg`, and a struct: ``estimate``,
-``stderr`` (standard error), ``low`` and ``high`` (the interval), ``rows`` (the kept rows that it saw)
-and ``share`` (of the rows that arrived). Nulls are skipped, as Spark's aggregates do.
+``stderr`` (standard error), ``low`` and ``high`` (the interval), ``rows`` (the kept rows that it saw),
+``share`` (of the rows that arrived) and ``sample`` (what `pooled` reads). Nulls are skipped, as Spark's
+aggregates do. The intervals of means, sums and ratios are those of `careful`; with ``interval="plain"``
+they are Student's t.
 
 The formulas are those of Särndal, Swensson and Wretman, *Model Assisted Survey Sampling* (1992):
 totals by Horvitz and Thompson (chapter 2), means, ratios and quantiles by Hájek and linearisation
@@ -28,8 +30,10 @@ Where we depart from the books, and why:
 
 from __future__ import annotations
 
+from headgate.spark.estimates.combined import difference, total
 from headgate.spark.estimates.means import mean, ratio
+from headgate.spark.estimates.pooled import pooled
 from headgate.spark.estimates.quantiles import median, quantile
 from headgate.spark.estimates.totals import count, sum
 
-__all__ = ["count", "mean", "median", "quantile", "ratio", "sum"]
+__all__ = ["count", "difference", "mean", "median", "pooled", "quantile", "ratio", "sum", "total"]

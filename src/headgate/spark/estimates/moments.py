@@ -11,7 +11,16 @@ from headgate.errors import BadArgument
 from headgate.spark.gate.shape import WEIGHT
 from headgate.spark.gate.weights import is_counted
 
-__all__ = ["Weighted", "column_of", "covariance", "number", "number_of", "text_of", "total"]
+__all__ = [
+    "Weighted",
+    "column_of",
+    "covariance",
+    "number",
+    "number_of",
+    "shape",
+    "text_of",
+    "total",
+]
 
 
 @dataclass(frozen=True)
@@ -66,3 +75,13 @@ def total(value: Column, where: Column | None = None) -> Column:
 def covariance(x: Column, y: Column) -> Column:
     """Spark's own, which merges without cancellation; 0 over no rows."""
     return F.coalesce(F.covar_pop(x, y), F.lit(0.0))
+
+
+def shape(value: Column, shed: Column) -> dict[str, Column]:
+    """How the shed rows' values lie: the ends, which tell whether all are equal, and the skew."""
+    there = F.when(shed, value)
+    return {
+        "least": F.min(there),
+        "most": F.max(there),
+        "skew": F.coalesce(F.nanvl(F.skewness(there), F.lit(0.0)), F.lit(0.0)),
+    }

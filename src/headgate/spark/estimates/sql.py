@@ -17,12 +17,29 @@ from headgate.policies.by_group.counted import UNIT
 from headgate.spark.estimates.student import t_sql
 
 __all__ = [
-    "FIELDS", "about", "around", "check_confidence", "effective", "estimate", "fields", "let", "literal",
-    "symmetric", "whole",
+    "FIELDS", "INTERVALS", "SAMPLE", "about", "around", "check_confidence", "check_interval",
+    "effective", "estimate", "fields", "let", "literal", "no_sample", "symmetric", "whole",
 ]  # fmt: skip
 
 #: The fields of every estimate.
-FIELDS = ("estimate", "stderr", "low", "high", "rows", "share")
+FIELDS = ("estimate", "stderr", "low", "high", "rows", "share", "sample")
+#: How an interval is made: with what the sample has not seen in mind, or as textbooks have it.
+INTERVALS = ("careful", "plain")
+#: What a careful interval is made of, beside the estimate: the effective number of shed rows, degrees of
+#: freedom; mean, variance (n - 1 below) and third central moment of the shed rows; the factors of that
+#: variance in the estimate's own, for rows whose number is luck in a sum (`coins`) and for others
+#: (`fixed`); and the plain variance of the estimate.
+SAMPLE = ("n", "freedom", "centre", "square", "third", "coins", "fixed", "variance")
+
+
+def check_interval(interval: str) -> bool:
+    """Whether the interval asked for is the careful one; refuse what is none."""
+    if interval not in INTERVALS:
+        raise BadArgument(
+            f'interval={interval!r} is not one of {", ".join(map(repr, INTERVALS))}: "careful" minds '
+            'skew and rows not seen, "plain" is Student\'s t'
+        )
+    return interval == "careful"
 
 
 def check_confidence(confidence: float) -> float:
@@ -83,9 +100,14 @@ def about(rows: str, v: str, middle: str, vy: str, vyy: str, offset: str) -> str
     return f"greatest(0D, {squares} - 2 * ({offset}) * {rows} * {vy} + ({offset}) * ({offset}) * {v})"
 
 
-def fields(estimate: str, stderr: str, low: str, high: str) -> str:
+def no_sample() -> str:
+    """The sample of an interval that cannot be pooled: null, of the same type."""
+    return f"cast(null as struct<{', '.join(f'{name}: double' for name in SAMPLE)}>)"
+
+
+def fields(estimate: str, stderr: str, low: str, high: str, sample: str = "") -> str:
     """The struct that every estimator returns; estimate and error are null without rows."""
-    values = (estimate, stderr, low, high, "m.rows", "try_divide(m.rows, m.w)")
+    values = (estimate, stderr, low, high, "m.rows", "try_divide(m.rows, m.w)", sample or no_sample())
     return "named_struct(" + ", ".join(f"'{f}', {v}" for f, v in zip(FIELDS, values, strict=True)) + ")"
 
 

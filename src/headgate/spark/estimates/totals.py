@@ -5,12 +5,14 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from headgate.spark.estimates.answers import careful_or_exact
 from headgate.spark.estimates.moments import (
     Weighted,
     column_of,
     covariance,
     number,
     number_of,
+    shape,
     text_of,
     total,
 )
@@ -18,6 +20,7 @@ from headgate.spark.estimates.sql import (
     about,
     around,
     check_confidence,
+    check_interval,
     effective,
     estimate,
     let,
@@ -30,16 +33,22 @@ from headgate.spark.gate.shape import WEIGHT
 __all__ = ["count", "sum"]
 
 
-def sum(column: str | Column, *, confidence: float = 0.95, weight: str | Column = WEIGHT) -> Column:
+def sum(
+    column: str | Column,
+    *,
+    confidence: float = 0.95,
+    weight: str | Column = WEIGHT,
+    interval: str = "careful",
+) -> Column:
     """The sum over all that arrived: Σ w y.
 
     A coin's luck is in the number of rows too: where few were kept by chance, the variance is
-    understated as well. So the interval solves D² = t² (V + u ȳ D), with u = Σ v / Σ w: the score
-    interval of `count`, carried over to sums. It covers better than V at the estimate with few rows,
-    and is the same with many. In counted strata a null counts as a zero, as the number of rows that
-    are not null is luck there.
+    understated as well. The careful interval knows it as skew about 0. The plain one solves
+    D² = t² (V + u ȳ D), with u = Σ v / Σ w: the score interval of `count`, carried over to sums. In
+    counted strata a null counts as a zero, as the number of rows that are not null is luck there.
     """
     check_confidence(confidence)
+    careful = check_interval(interval)
     y, row = number_of(column), Weighted.of(weight)
     there = y.isNotNull()
     coin = there & row.coin
@@ -79,6 +88,18 @@ def sum(column: str | Column, *, confidence: float = 0.95, weight: str | Column 
     )
     spread = f"(m.kvyy * m.kvyy / {free_coins} + v.counted * v.counted / {free_counted})"
     freedom = f"coalesce(try_divide({variance} * {variance}, {spread}), 1D)"
+    name, strata = f"sum({text_of(column)})", {"counted": counted}
+    if careful:
+        x = F.when(row.counted, F.coalesce(y, F.lit(0.0))).when(coin, y)
+        moments |= {
+            "x": F.count(x),
+            "xmiddle": F.coalesce(F.avg(x), F.lit(0.0)),
+            "xv": covariance(row.v, x),
+            "xvx": covariance(row.v * x, x),
+            **shape(x, row.shed),
+        }
+        body = _careful(variance, freedom, known, confidence)
+        return estimate(name, moments, let("n", sizes, let("v", strata, body)))
     t = let("f", {"n": freedom}, t_sql("f.n", confidence))
     body = around(
         "CASE WHEN m.rows > 0 THEN m.wy END",
@@ -87,9 +108,27 @@ def sum(column: str | Column, *, confidence: float = 0.95, weight: str | Column 
         pull="coalesce(try_divide(m.kv * m.kwy, m.kw * m.kw), 0D)",
         known_when="m.rows > 0 AND m.coins + m.counted != 1",
     )
-    return estimate(
-        f"sum({text_of(column)})", moments, let("n", sizes, let("v", {"counted": counted}, body))
-    )
+    return estimate(name, moments, let("n", sizes, let("v", strata, body)))
+
+
+def _careful(variance: str, freedom: str, known: str, confidence: float) -> str:
+    """The careful interval of a sum: all shed rows have one spread, whatever their draw."""
+    both = {"v": "(m.kv + m.cv)", "n": effective("(m.kv + m.cv)", "(m.kvv + m.cvv)")}
+    squares = about("m.x", "b.v", "m.xmiddle", "m.xv", "m.xvx", "o.offset")
+    sample = {
+        "value": "CASE WHEN m.rows > 0 THEN m.wy END",
+        "n": "b.n",
+        "centre": "m.xmiddle + o.offset",
+        "square": f"try_divide(({squares}) * try_divide(b.n, b.n - 1), b.v)",
+        "fixed": f"CASE WHEN {known} THEN m.cv ELSE 0D END",
+        "coins": f"CASE WHEN {known} THEN m.kv ELSE b.v END",
+        "variance": variance,
+        "freedom": freedom,
+    }
+    other = {name: f"r.{name}" for name in ("coins", "freedom")}
+    answer = careful_or_exact("(m.coins + m.counted)", confidence, **other)
+    offset = {"offset": "coalesce(try_divide(m.x * m.xv, b.v), 0D)"}
+    return let("b", both, let("o", offset, let("r", sample, answer)))
 
 
 def count(

@@ -1,0 +1,33 @@
+"""The table of docs/estimates.md, from the bench's result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["markdown"]
+
+_METHODS = ("plain", "alone", "pooled", "over windows")
+
+
+def markdown(result: dict[str, Any]) -> str:
+    """By data set and number of kept rows, both draws together: what covers, and how wide it is."""
+    rows = result["context"]["tables"]["means, by data set"]
+    lines = [
+        '| data | kept rows | plain t | `hg.mean` | `hg.pooled("window")` | `hg.pooled()` |',
+        "|---|---|---|---|---|---|",
+    ]
+    for data, band in dict.fromkeys((row["data"], row["rows"]) for row in rows):
+        here = [row for row in rows if (row["data"], row["rows"]) == (data, band)]
+        name = data if here[0]["half"] == "held out" else f"{data} *"
+        cells = [_cell(here, method) for method in _METHODS]
+        lines.append(f"| {name} | {band} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(rows: list[dict[str, Any]], method: str) -> str:
+    shares = [row[method] for row in rows if row[method] is not None]
+    widths = [row[f"{method} width"] for row in rows if row[f"{method} width"] is not None]
+    if not shares:
+        return ""
+    width = f" ({sum(widths) / len(widths):.1f})" if widths else ""
+    return f"{sum(shares) / len(shares):.1f}{width}"

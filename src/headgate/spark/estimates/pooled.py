@@ -1,0 +1,167 @@
+"""`pooled`: the error bars of a result, with what its other groups say about spread and skew.
+
+A result of few rows a group knows little about its own errors; what it knows is in the ``sample`` of
+every estimate, and a second look at the result puts them together (`borrowing`). In a batch, and so
+inside ``foreachBatch``, that is a window function over the result. In a stream it is a second aggregate
+over the groups of a time window, in append mode: its state holds the results of windows that are still
+open, and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from headgate.errors import BadArgument
+from headgate.spark.estimates.algebra import Sql, SqlAlgebra, terms
+from headgate.spark.estimates.borrowing import FIRST, SECOND, borrowed, first_terms, second_terms
+from headgate.spark.estimates.sql import FIELDS, SAMPLE, check_confidence, let
+
+__all__ = ["answer_text", "pooled"]
+
+_CELLS, _POOL = "_headgate_cells", "_headgate_pool"
+
+
+def pooled(
+    within: str | Sequence[str] = (), *, confidence: float = 0.95
+) -> Callable[[DataFrame], DataFrame]:
+    """Error bars with the spread of like groups: ``result.transform(hg.pooled("window"))``.
+
+    Groups are alike that agree in the columns `within`; by default all rows of the result are. Every
+    estimate of a mean, sum or ratio in the result gets a new standard error and interval; estimates
+    stay as they are, and so do counts, quantiles, shares and plain intervals. `confidence` is that of
+    the new intervals. A stream is pooled within its time window, which must be named: in append mode,
+    or inside ``foreachBatch`` in any.
+
+    Without like groups (a window that has one group only) nothing changes.
+    """
+    check_confidence(confidence)
+    names = (within,) if isinstance(within, str) else tuple(within)
+    if not all(isinstance(name, str) and name for name in names):
+        raise BadArgument(f"within={within!r}: give a column's name, or several")
+
+    def transform(result: DataFrame) -> DataFrame:
+        missing = [name for name in names if name not in result.columns]
+        if missing:
+            raise BadArgument(
+                f"within={missing[0]!r} is no column of the result, which has "
+                f"{', '.join(result.columns)}: name what like groups have in common, such as its window"
+            )
+        estimates = [field.name for field in result.schema.fields if _is_estimate(field.dataType)]
+        if not estimates:
+            raise BadArgument(
+                "the result has no estimate whose error bar can be pooled: aggregate with hg.mean, "
+                "hg.sum or hg.ratio first, and keep their columns whole"
+            )
+        if not result.isStreaming:
+            return _by_windows(result, names, estimates, confidence)
+        if not names:
+            raise BadArgument(
+                "within=(): a stream has no end to pool over; name the column of its time window, "
+                'hg.pooled("window"), or pool inside foreachBatch'
+            )
+        return _by_aggregate(result, names, estimates, confidence)
+
+    return transform
+
+
+def _is_estimate(kind: Any) -> bool:
+    return isinstance(kind, StructType) and tuple(kind.names) == FIELDS
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _sums(parts: dict[str, Any], add: Callable[[str], Column]) -> Column:
+    return F.struct(*[F.coalesce(add(str(part)), F.lit(0.0)).alias(key) for key, part in parts.items()])
+
+
+def _by_windows(
+    result: DataFrame, names: Sequence[str], estimates: Sequence[str], confidence: float
+) -> DataFrame:
+    ops, alike = SqlAlgebra(confidence), Window.partitionBy(*[F.col(_quoted(name)) for name in names])
+    columns = result.columns
+
+    def add(part: str) -> Column:
+        return F.sum(F.expr(part)).over(alike)
+
+    for turn in (1, 2):
+        found = {}
+        for number, name in enumerate(estimates):
+            sample = terms(f"{_quoted(name)}.sample", SAMPLE)
+            if turn == 1:
+                parts = first_terms(ops, sample)
+            else:
+                parts = second_terms(ops, sample, terms(f"{_POOL}1_{number}", FIRST))
+            found[f"{_POOL}{turn}_{number}"] = _sums(parts, add)
+        result = result.withColumns(found)
+    answers = {
+        name: F.expr(answer_text(_quoted(name), f"{_POOL}1_{number}", f"{_POOL}2_{number}", confidence))
+        for number, name in enumerate(estimates)
+    }
+    return result.select(
+        *[answers[name].alias(name) if name in answers else F.col(_quoted(name)) for name in columns]
+    )
+
+
+def _by_aggregate(
+    result: DataFrame, names: Sequence[str], estimates: Sequence[str], confidence: float
+) -> DataFrame:
+    ops, columns = SqlAlgebra(confidence), result.columns
+    first = {
+        f"{_POOL}1_{number}": _sums(
+            first_terms(ops, terms(f"{_quoted(name)}.sample", SAMPLE)), lambda part: F.sum(F.expr(part))
+        )
+        for number, name in enumerate(estimates)
+    }
+    cells = F.collect_list(F.struct(*[F.col(_quoted(name)) for name in columns])).alias(_CELLS)
+    pools = result.groupBy(*[F.col(_quoted(name)) for name in names]).agg(
+        cells, *[column.alias(name) for name, column in first.items()]
+    )
+    second = {}
+    for number, name in enumerate(estimates):
+        sample = terms(f"x.{_quoted(name)}.sample", SAMPLE)
+        parts = second_terms(ops, sample, terms(f"{_POOL}1_{number}", FIRST))
+        second[f"{_POOL}2_{number}"] = _sums(
+            parts, lambda part: F.expr(f"aggregate({_CELLS}, 0D, (a, x) -> a + coalesce({part}, 0D))")
+        )
+    rows = pools.withColumns(second).select(
+        F.explode(_CELLS).alias(_CELLS), *[F.col(name) for name in (*first, *second)]
+    )
+    return rows.select(
+        *[
+            F.expr(
+                answer_text(
+                    f"{_CELLS}.{_quoted(name)}",
+                    f"{_POOL}1_{estimates.index(name)}",
+                    f"{_POOL}2_{estimates.index(name)}",
+                    confidence,
+                )
+            ).alias(name)
+            if name in estimates
+            else F.col(f"{_CELLS}.{_quoted(name)}").alias(name)
+            for name in columns
+        ]
+    )
+
+
+def answer_text(column: str, first: str, second: str, confidence: float) -> str:
+    """The estimate again, with a new standard error and new ends where there is a sample."""
+    ops = SqlAlgebra(confidence)
+
+    def finish(error: object, low: object, high: object) -> Sql:
+        new = {"stderr": error, "low": low, "high": high}
+        inside = ", ".join(f"'{name}', {new.get(name, f'e.e.{name}')}" for name in FIELDS)
+        return Sql(f"named_struct({inside})")
+
+    old = finish("e.e.stderr", "e.e.low", "e.e.high")
+    sample = terms("e.e.sample", SAMPLE)
+    sums = terms("e.first", FIRST), terms("e.second", SECOND)
+    new = borrowed(ops, Sql("e.e.estimate"), sample, *sums, finish, old)
+    bound = {"e": column, "first": first, "second": second}
+    return let("e", bound, f"CASE WHEN e.e.sample.n > 1 THEN {new} ELSE {old} END")

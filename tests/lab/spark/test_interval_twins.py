@@ -1,0 +1,92 @@
+"""What Spark says and what the laboratory measures are the same arithmetic: intervals of one draw."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from headgate.policies.by_group.counted import counted
+from headgate.spark.estimates import estimators as hg
+from headgate_lab.bench.coverage.draws import DRAWS, kept_cells
+from headgate_lab.bench.coverage.intervals import METHODS, intervals
+from headgate_lab.bench.coverage.populations import Population
+
+#: Behind which transform Spark says what the laboratory calls so.
+POOLS = {"pooled": "window", "pooled over windows": ()}
+
+
+def _population() -> Population:
+    """Three windows of twenty groups: constant ones, skewed ones, of a few rows and of many."""
+    rng = np.random.default_rng(3)
+    cells, values = [], []
+    for cell in range(60):
+        size = int(rng.integers(3, 300))
+        of_group = rng.lognormal(rng.normal(2.0, 0.5), 1.0, size)
+        if cell % 4 == 0:
+            of_group = np.where(rng.random(size) < 0.03, 90.0, float(cell % 8))
+        cells.append(np.full(size, cell))
+        values.append(of_group)
+    return Population(np.concatenate(cells), np.concatenate(values), np.arange(60) // 20)
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+def test_spark_says_what_the_laboratory_measures(spark: SparkSession, draw: str) -> None:
+    people, share = _population(), 0.1
+    ((_, kept),) = kept_cells(people, draw, (share,), 1, 5)
+    luck = np.random.default_rng([5, 0]).random(len(people.values))
+    rows = _rows(people, kept.cell, kept.n, draw, share, luck)
+    frame = spark.createDataFrame(rows)
+    result = frame.groupBy("window", "cell").agg(
+        hg.mean("y").alias("mean"), hg.sum("y").alias("sum"),
+        hg.mean("y", interval="plain").alias("plain"),
+    )  # fmt: skip
+    frames = {"alone": result} | {m: result.transform(hg.pooled(within)) for m, within in POOLS.items()}
+    said = {m: {row.cell: row for row in f.collect()} for m, f in frames.items()}
+    for statistic in ("mean", "sum"):
+        measured = intervals(kept, statistic, coins=draw == "coins", share=False)
+        for method in METHODS[1:]:
+            _agree(said[method], kept.cell, measured[method], statistic)
+        if statistic == "mean":
+            _agree(said["alone"], kept.cell, measured["plain"], "plain")
+
+
+def _rows(
+    people: Population, cells: object, n: object, draw: str, share: float, luck: object
+) -> pa.Table:
+    """The kept rows of the draw, as a gate would leave them."""
+    numbers = dict(zip(np.asarray(cells).tolist(), np.asarray(n).tolist(), strict=True))
+    chosen, weights = [], []
+    for cell, kept in numbers.items():
+        here = np.flatnonzero(people.cells == cell)
+        order = here[np.argsort(np.asarray(luck)[here])][: int(kept)]
+        chosen.append(order)
+        ratio = len(here) / kept
+        weight = float(counted([ratio])[0]) if draw == "fixed" else 1.0 / share
+        weights.append(np.full(len(order), weight))
+    rows = np.concatenate(chosen)
+    return pa.table(
+        {
+            "cell": people.cells[rows],
+            "window": people.windows[people.cells[rows]],
+            "y": people.values[rows],
+            "_weight": np.concatenate(weights),
+        }
+    )
+
+
+def _agree(said: dict[int, object], cells: object, measured: object, name: str) -> None:
+    known = 0
+    for at, cell in enumerate(np.asarray(cells).tolist()):
+        row = said[cell][name]  # type: ignore[index]
+        if row.rows < 2 or row.share >= 1.0 - 1e-9:
+            continue
+        for end in ("low", "high"):
+            expected = float(measured[end][at])  # type: ignore[index]
+            where = (name, cell, end)
+            assert (row[end] is None) == np.isnan(expected), where
+            if row[end] is not None:
+                known += 1
+                assert row[end] == pytest.approx(expected, rel=2e-5, abs=1e-6), where
+    assert known > 20
