@@ -10,6 +10,7 @@
     ├── MissingExtra         (also ImportError)   a feature needs a package that is not installed
     ├── UnsupportedSpark                          this Spark cannot run Headgate
     ├── ControlFolderError   (also OSError)       the control folder cannot be read or written
+    │   └── DamagedFile                           a file in it makes no sense; the others can be read
     ├── OwnedElsewhere                            another living process steers this gate in this query
     ├── CoordinatorGone                           a coordinator does not answer
     ├── CoordinatorRefused                        a coordinator answers, and says no
@@ -37,6 +38,7 @@ __all__ = [
     "ControlFolderError",
     "CoordinatorGone",
     "CoordinatorRefused",
+    "DamagedFile",
     "GuardedFunctionError",
     "HeadgateError",
     "MissingExtra",
@@ -88,6 +90,10 @@ class UnsupportedSpark(HeadgateError):
 
 class ControlFolderError(HeadgateError, OSError):
     """The control folder cannot be read or written."""
+
+
+class DamagedFile(ControlFolderError):
+    """A file in the control folder was cut off, or changed by hand; the others can be read."""
 
 
 class OwnedElsewhere(HeadgateError):

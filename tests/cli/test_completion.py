@@ -28,7 +28,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_with_the_laboratory() -> None:
-    assert completed("b") == ["bench"]
+    assert completed("b") == ["backfill", "bench"]
     assert "gate" in completed("bench", "")
     assert completed("figures", "las-fig1") == ["las-fig10", "las-fig11"]
     assert completed("federation", "") == ["demo", "status"]
@@ -37,7 +37,7 @@ def test_with_the_laboratory() -> None:
 
 
 def test_without_the_laboratory_and_extras(alone: None) -> None:
-    assert completed("b") == []
+    assert completed("b") == ["backfill"]
     assert "ledger" in completed("")
     assert completed("federation", "") == ["status"]
     for words in (("bench", ""), ("figures", "las"), ("federation", "demo", "--"), ("kafka", "")):

@@ -29,6 +29,7 @@ NO_JSON = {
     "top": "a table that moves; `status --json` has the same for a program",
     "coordinator token": "the token alone",
     "completion": "a script for a shell",
+    "init": "what it makes is a file; its lines say what to do next",
 }
 #: Options that mean one thing wherever they are, and take the same kind of value.
 ALIKE = {
@@ -54,12 +55,29 @@ class Mistake:
 ON_A_STORE = {
     "status": "", "top": "--looks 1", "serve": "--port 0", "set": "rides --mode off",
     "ledger show": "", "ledger verify": "", "ledger prune": "", "federation status": "",
-    "whatif": "--hold 2s", "doctor": "", "demo": "",
+    "whatif": "--hold 2s", "doctor": "", "demo": "", "backfill": "--gate rides --to late",
 }  # fmt: skip
 #: Those that need a store that gates have used; the others make or await one.
-NEED_GATES = ("status", "top", "set", "ledger show", "ledger verify", "ledger prune", "whatif")
+NEED_GATES = (
+    "status",
+    "top",
+    "set",
+    "ledger show",
+    "ledger verify",
+    "ledger prune",
+    "whatif",
+    "backfill",
+)
 
 MISTAKES: dict[str, list[Mistake]] = {
+    "backfill": [
+        Mistake("{gates} --to late", "Missing option '--gate'", ours=False),
+        Mistake("{gates} --gate taxis --query zz --to late", "gates there: rides"),
+        Mistake("{gates} --gate rides --query zz --to late", "queries there: q1"),
+        Mistake("{gates} --gate rides --to late --batches some", "some"),
+        Mistake("{gates} --gate rides --to late --option x", "NAME=VALUE"),
+        Mistake("{gates} --gate rides --to late --prepare nowhere:parsed", "nowhere"),
+    ],
     "completion": [Mistake("tcsh", "'bash', 'zsh', 'fish'", ours=False)],
     "coordinator": [
         Mistake("", "no secret"),
@@ -94,6 +112,10 @@ MISTAKES: dict[str, list[Mistake]] = {
         Mistake("las-fig3", "there is no figure", ours=False),
         Mistake("cod-fig7 --master local[2]", "leave --master out"),
     ],
+    "init": [
+        Mistake("{notes}", "is there already"),
+        Mistake("{tmp}/none/job.toml", "in a folder that is there"),
+    ],
     "kafka produce": [Mistake("", "Missing option '--topic'", ours=False)],
     "kafka start": [Mistake("--partitions many", "is not a valid integer", ours=False)],
     "ledger prune": [Mistake("{gates} --gate taxis", "gates there: rides")],
@@ -105,6 +127,12 @@ MISTAKES: dict[str, list[Mistake]] = {
     "ledger verify": [
         Mistake("{gates} --since soon", "write 2026-05-01T08:00"),
         Mistake("{gates} --gate taxis", "gates there: rides"),
+    ],
+    "run": [
+        Mistake("{tmp}/none.toml", "none.toml", ours=False),
+        Mistake("{broken} --check", "broken.json", ours=False),
+        Mistake("{notes} --for soon", "--for='soon'"),
+        Mistake("{notes} --for 3s --once", "not both"),
     ],
     "serve": [
         Mistake("", "Missing argument 'CONTROL'", ours=False),

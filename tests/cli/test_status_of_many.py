@@ -79,6 +79,8 @@ def test_it_says_the_same_as_a_look_at_each(tmp_path: Path, monkeypatch: pytest.
         for gate in gates.values():
             for one in (gate, *gate["queries"]):
                 assert 0.0 <= one.pop("heartbeat_age_s") < 60.0
+            repaid = {query.pop("repaid") for query in gate["queries"]}
+            assert repaid == ({None} if gates is many else {0}), "their drivers do not know"
     assert many == looked_up
     assert many["g07"]["queries"][0]["arrived"] == 2 * 1007
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
+from headgate.cli.arguments.control_store import ControlCommand, control_argument, gates_there
+from headgate.cli.arguments.folders import gate_queries
 from headgate.cli.doctor import spark_settings
-from headgate.cli.folders import gate_queries
 from headgate.cli.plumbing import json_option, print_json
 from headgate.cli.tables import console
 from headgate.errors import BadArgument
@@ -29,9 +30,11 @@ __all__ = ["backfill"]
 _SHOWN = 10
 
 
-@click.command(short_help="Process what a gate shed, later: each row once, in slices.")
-@click.option("--control", required=True, metavar="PLACE", help="The gate's control store.")
-@click.option("--gate", required=True, help="Whose shed rows.")
+@click.command(
+    cls=ControlCommand, short_help="Process what a gate shed, later: each row once, in slices."
+)
+@control_argument
+@click.option("--gate", required=True, shell_complete=gates_there, help="Whose shed rows.")
 @click.option("--query", help="Of this query; the first characters of its id will do.")
 @click.option("--to", required=True, metavar="PLACE", help="A folder for the rows, or a Delta table.")
 @click.option(
@@ -142,14 +145,14 @@ def _say(done: Repayment) -> None:
     out = console()
     out.print(
         f"gate {done.gate}, query {done.query}: {done.rows:,} rows of {done.batches:,} batches repaid "
-        f"to {escape(done.to)} in {done.slices:,} slices ({done.rows_read:,} rows read, "
+        f"to {done.to} in {done.slices:,} slices ({done.rows_read:,} rows read, "
         f"{done.seconds:.0f} s); {done.before:,} batches had been repaid before",
         soft_wrap=True,
     )
     if done.elsewhere:
         out.print(f"{len(done.elsewhere)} batches are in the hands of another process", soft_wrap=True)
     for batch, why in list(done.left_open.items())[:_SHOWN]:
-        out.print(f"[yellow]open[/]  batch {batch} {escape(why)}", soft_wrap=True)
+        out.print(Text.assemble(("open", "yellow"), f"  batch {batch} {why}"), soft_wrap=True)
     if len(done.left_open) > _SHOWN:
         out.print(f"and {len(done.left_open) - _SHOWN} more (--json has all)", soft_wrap=True)
 

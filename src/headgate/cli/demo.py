@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from headgate.cli.control_store import ControlCommand
+from headgate.cli.arguments.control_store import ControlCommand
 from headgate.cli.plumbing import DURATION, import_or_explain, json_option, print_json
 from headgate.errors import BadArgument, MissingExtra
 

@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from headgate.cli.control_store import ControlCommand, control_argument
+from headgate.cli.arguments.control_store import ControlCommand, control_argument
 from headgate.cli.plumbing import DURATION, json_option, print_json
 from headgate.cli.tables import console
 from headgate.errors import BadArgument

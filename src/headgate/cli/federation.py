@@ -8,7 +8,7 @@ from typing import Any
 import click
 from rich.table import Table
 
-from headgate.cli.control_store import ControlCommand, control_argument
+from headgate.cli.arguments.control_store import ControlCommand, control_argument
 from headgate.cli.plumbing import CommandsOfOthers, json_option, print_json
 from headgate.cli.tables import console as table_console
 from headgate.cli.tables import table

@@ -10,14 +10,14 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from headgate.cli.control_store import (
+from headgate.cli.arguments.control_store import (
     ControlCommand,
     control_argument,
     gate_option,
     query_option,
 )
-from headgate.cli.folders import gate_queries
-from headgate.cli.instants import instant
+from headgate.cli.arguments.folders import gate_queries
+from headgate.cli.arguments.instants import instant
 from headgate.cli.plumbing import json_option, print_json
 from headgate.cli.tables import console, table
 from headgate.store.folder import used_control_folder

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from headgate.cli.control_store import ControlCommand, control_argument
+from headgate.cli.arguments.control_store import ControlCommand, control_argument
 from headgate.cli.plumbing import DURATION, import_or_explain
 from headgate.sites.wire.http import is_loopback
 from headgate.sites.wire.tokens import read_secret

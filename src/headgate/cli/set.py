@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from headgate.cli.control_store import ControlCommand, control_argument, gates_there
+from headgate.cli.arguments.control_store import ControlCommand, control_argument, gates_there
 from headgate.cli.plumbing import DURATION, json_option, print_json
 from headgate.errors import BadArgument
 from headgate.settings import MODES, GateSettings

@@ -9,7 +9,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from headgate.cli.control_store import ControlCommand, control_argument
+from headgate.cli.arguments.control_store import ControlCommand, control_argument
 from headgate.cli.plumbing import json_option, print_json
 from headgate.cli.tables import console, long_table, table
 from headgate.errors import BadArgument

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from headgate.cli.control_store import ControlCommand, control_argument
+from headgate.cli.arguments.control_store import ControlCommand, control_argument
 from headgate.cli.plumbing import DURATION, import_or_explain
 from headgate.cli.tables import console, table
 from headgate.errors import HeadgateError

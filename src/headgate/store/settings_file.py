@@ -6,7 +6,7 @@ import time
 import uuid
 from typing import Any
 
-from headgate.errors import BadArgument, ControlFolderError
+from headgate.errors import BadArgument, DamagedFile
 from headgate.settings import GateSettings
 from headgate.store.folder import check_gate_name, read_json, unclaim, write_json
 from headgate.store.guards import guard_in
@@ -101,8 +101,8 @@ class SettingsFile:
             raise self._damaged(name, f"a {type(value).__name__} and no object")
         return value
 
-    def _damaged(self, name: str, reason: str) -> ControlFolderError:
-        return ControlFolderError(
+    def _damaged(self, name: str, reason: str) -> DamagedFile:
+        return DamagedFile(
             f"{str(self._folder / name)!r} is damaged ({reason}): remove it, and start the query of "
             f"gate {self.gate!r} again, which writes what its code says"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from headgate.errors import DamagedFile
 from headgate.settings import RETENTION_S, GateSettings
 from headgate.store.guards import guard_in
 from headgate.store.lease import GONE_S
@@ -65,11 +66,12 @@ def _gate(
             (row["settings"] for row in rows or () if not row["ended"] and "settings" in row), None
         )
         asked = _asked(folder, name) if told is None else _steered(GateSettings.from_json(told))
+    except DamagedFile as error:
+        asked = _not_known(error)
     except OSError:
         raise
-    except Exception as error:  # cut off by a crash, or changed by hand; the rest can be told
-        asked = {"kind": "gate", "mode": "?", "target": f"settings cannot be read ({_reason(error)})"}
-        asked |= {"target_s": None, "settings": {}, "retention": None}
+    except Exception as error:  # of another version, or changed by hand; the rest can be told
+        asked = _not_known(error)
     if rows is None:
         queries = [_query(folder, name, query, now) for query in queries_of(folder, name)]
     else:
@@ -99,6 +101,13 @@ def _asked(folder: Place, name: str) -> dict[str, Any]:
             "retention": guard.get("retention", RETENTION_S),
         }
     return _steered(SettingsFile(folder, name).effective())
+
+
+def _not_known(error: Exception) -> dict[str, Any]:
+    said = f"settings cannot be read ({_reason(error)})"
+    return {
+        "kind": "gate", "mode": "?", "target": said, "target_s": None, "settings": {}, "retention": None,
+    }  # fmt: skip
 
 
 def _steered(settings: GateSettings) -> dict[str, Any]:
@@ -136,7 +145,8 @@ def _standing(folder: Place, gate: str, query: str, store: PlanStore) -> dict[st
 
 
 def _reason(error: Exception) -> str:
-    said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    plain = isinstance(error, ValueError | DamagedFile)
+    said = str(error) if plain else f"{type(error).__name__}: {error}"
     return (said.splitlines() or [type(error).__name__])[0]
 
 

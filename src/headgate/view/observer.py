@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from headgate.errors import ControlFolderError
+from headgate.errors import ControlFolderError, DamagedFile
 from headgate.store.folder import is_used
 from headgate.store.guards import guard_in
 from headgate.store.ledger.records import gates_in, queries_of
@@ -123,6 +123,8 @@ class Observer:
             return Asked.of_gate(file.effective(), file.overrides())
         except PermissionError as error:
             return Asked(fault=error.strerror or str(error))
+        except DamagedFile as error:
+            return Asked(fault=str(error))
         except OSError:
             raise
         except Exception as error:  # cut off by a crash, of another version, or changed by somebody else

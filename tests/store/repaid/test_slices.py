@@ -64,6 +64,22 @@ def test_of_many_at_once_each_batch_has_one(control: Path) -> None:
     assert sorted(won) == list(range(40))
 
 
+def test_a_slice_that_begins_while_another_process_looks_around_keeps_its_batches(
+    control: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    us, listed = _slices(control), Slices._claims
+    others = []
+
+    def late() -> dict[int, int]:
+        others.append(_slices(control, FAR).take([1], FILES))
+        return listed(us)
+
+    monkeypatch.setattr(us, "_claims", late)
+    assert us.take([1], FILES) is None
+    assert others[0] is not None
+    assert others[0].batches == (1,)
+
+
 def test_a_holder_that_only_slept_cannot_let_its_rows_count(control: Path) -> None:
     slow = _slices(control, FAR).take([1], FILES)
     assert slow is not None

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from headgate.cli.control_store import ControlCommand, gates_there
-from headgate.cli.instants import instant
+from headgate.cli.arguments.control_store import ControlCommand, gates_there
+from headgate.cli.arguments.instants import instant
 from headgate.cli.plumbing import DURATION, import_or_explain, json_option, print_json
 from headgate.cli.tables import console, table
 from headgate.cli.whatif.input import Selection, WhatIfInput, read_input

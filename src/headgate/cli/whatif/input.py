@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from headgate.cli.folders import GateQuery, gate_queries
+from headgate.cli.arguments.folders import GateQuery, gate_queries
 from headgate.errors import BadArgument, MissingExtra
 from headgate.settings import GateSettings
 from headgate.store.folder import used_control_folder

@@ -160,10 +160,12 @@ class Slices:
     def take(self, batches: Iterable[int], given: Given) -> Slice | None:
         """A new slice with those of these batches that are free; None if none is."""
         wanted = sorted(batches)
-        known, repaid = self._known(), self.marks.rows()
         if self._seen is None:
             self._seen = self._claims()
-        claims = self._seen
+        # Behind the claims: a slice is there before it claims, so one that a claim names and that is not
+        # known is gone. Seen the other way round it might only be new, and its batch be taken twice.
+        claims, known = self._seen, self._known()
+        repaid = self.marks.rows()
         open_ = [b for b in wanted if b not in repaid]
         free = {b: claims.get(b, 0) + 1 for b in open_ if self._free(b, claims, known)}
         if not free:

@@ -1,0 +1,1 @@
+"""What commands are given: a control store, folders and queries in it, instants."""
