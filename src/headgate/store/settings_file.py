@@ -2,45 +2,17 @@
 
 from __future__ import annotations
 
-import time
-import uuid
 from typing import Any
 
 from headgate.errors import BadArgument, DamagedFile
 from headgate.settings import GateSettings
+from headgate.store.change_mark import mark_change
 from headgate.store.folder import check_gate_name, read_json, unclaim, write_json
 from headgate.store.guards import guard_in
 from headgate.store.ledger.records import gates_in
 from headgate.store.places.place import Place
 
-__all__ = ["SettingsFile", "last_change"]
-
-#: The mark of the latest change in each store as this process has seen it, and when it asked.
-_MARKS: dict[Place, tuple[float, str | None]] = {}
-
-
-def _changes(control: Place) -> Place:
-    return control / "changes.json"
-
-
-def _mark_change(control: Place) -> None:
-    """Leave word, behind the change itself, that somebody changed something in this store."""
-    write_json(_changes(control), {"mark": uuid.uuid4().hex})
-
-
-def last_change(control: Place, ask_s: float) -> str | None:
-    """What tells the latest change in the store from the one before; None before the first.
-
-    The store is asked at most every `ask_s` seconds, for all gates of this process.
-    """
-    now = time.monotonic()
-    asked, mark = _MARKS.get(control, (-float("inf"), None))
-    if now - asked >= ask_s:
-        _MARKS[control] = now, mark  # others of this process need not ask meanwhile
-        value = read_json(_changes(control))
-        mark = value.get("mark") if isinstance(value, dict) else None
-        _MARKS[control] = now, mark
-    return mark
+__all__ = ["SettingsFile"]
 
 
 class SettingsFile:
@@ -124,7 +96,7 @@ class SettingsFile:
                 merged.pop(name, None)
         result = self.declared().changed(merged)
         write_json(self._folder / "overrides.json", merged)
-        _mark_change(self._control)
+        mark_change(self._control)
         return result
 
     def _refuse_what_has_no_effect(self, changes: dict[str, Any]) -> None:
@@ -147,4 +119,4 @@ class SettingsFile:
     def reset(self) -> None:
         """Forget what people changed: the code's settings hold again."""
         unclaim(self._folder / "overrides.json")
-        _mark_change(self._control)
+        mark_change(self._control)

@@ -204,14 +204,16 @@ class Heart:
 
     def _look(self) -> None:
         """Who has the leases of gates that have reported: all of them in some turns."""
-        self._turn += 1
         with self._lock:
             pairs = list(self._pairs.items())
         # The next beat waits for this: a mount may take a while for each of hundreds.
         every = max(1 if isinstance(self._control, Path) else _LOOK_TURNS, -(-len(pairs) // _AT_ONCE))
         pairs = pairs[self._turn % every :: every]
         me = this_process()
-        found = store_of(self._control).get_all([pair.lease.place for _, pair in pairs])
+        try:
+            found = store_of(self._control).get_all([pair.lease.place for _, pair in pairs])
+        finally:  # where some cannot be read, the others have their turn
+            self._turn += 1
         for (key, pair), held in zip(pairs, found, strict=True):
             holder = own_holder(held)
             lost = holder is not None and holder.owner != me.owner and not _free(holder)
