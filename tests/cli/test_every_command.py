@@ -382,3 +382,12 @@ def test_a_shell_gets_its_script_and_the_gates_of_the_store(places: dict[str, st
     assert offered("whatif", places["gates"], "--gate", "") == ["rides"]
     assert offered("ledger", "show", "/nowhere", "--gate", "") == []
     assert "--control" in offered("status", "--c")
+
+
+def test_what_was_sent_to_kafka_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = pytest.importorskip("headgate.testing.kafka_cli")
+    monkeypatch.setattr(commands, "send", lambda *_, **__: 7)
+    result = run("kafka produce --topic rides --total 7 --json")
+    assert result.exit_code == 0, result.output
+    value = json.loads(result.stdout)
+    assert value == {"bootstrap": "127.0.0.1:9092", "topic": "rides", "rows": 7}

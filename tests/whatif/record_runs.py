@@ -1,10 +1,12 @@
-"""How `tests/whatif/recorded` was made: runs of one burst on a real Spark, as their progress says.
+"""How `tests/whatif/recorded` was made: runs of one load on a real Spark, as their progress says.
 
-    python -m tests.whatif.record_runs tests/whatif/recorded
+    python -m tests.whatif.record_runs FOLDER 2.0 0.25
+    python -m tests.whatif.record_runs FOLDER 0.9 0.12
 
-Rows that are hashed over and over, with a burst of 8 seconds at twice what the machine sustains in every
-24 and a quarter of it in between; once behind a gate that monitors, and once behind one that sheds. Four
-minutes.
+Rows that are hashed over and over: for 8 seconds in every 24 so many times what the machine hashes in a
+batch job, and in between the second number; once behind a gate that monitors, and once behind one that
+sheds. Four minutes. Of the first line the run that shed was kept (the other one snowballed, and ended
+seven batches); of the second line both were.
 """
 
 from __future__ import annotations
@@ -25,12 +27,12 @@ from headgate.demo.session import quiet_session
 from headgate.spark.loop.progress import recent_reports
 
 ARRIVAL, HASHES, TRIAL = "timestamp", 30, 400_000
-TARGET_S, SECONDS, BURST, CALM, EVERY_S = 2.0, 90.0, 2.0, 0.25, 24
+TARGET_S, SECONDS, EVERY_S = 2.0, 90.0, 24
 #: Parts of a report that say nothing here, and are most of it.
 _LEFT_OUT = ("stateOperators", "eventTime")
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, burst: float, calm_load: float) -> None:
     """Measure what the machine sustains, then run and save both."""
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch,
@@ -39,10 +41,10 @@ def main(folder: Path) -> None:
         spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
         sustained = _rows_a_second(spark)
         print(f"{sustained:,.0f} rows a second", flush=True)
-        rate = str(round(BURST * sustained))
+        rate = str(round(burst * sustained))
         rows = spark.readStream.format("rate").options(rowsPerSecond=rate, numPartitions="2").load()
         third = F.pmod(F.floor(F.unix_timestamp(ARRIVAL) / (EVERY_S // 3)), F.lit(3))
-        calm = F.pmod(F.xxhash64("value", F.lit("calm")), F.lit(1000)) < round(1000 * CALM / BURST)
+        calm = F.pmod(F.xxhash64("value", F.lit("calm")), F.lit(1000)) < round(1000 * calm_load / burst)
         rows = rows.where((third == 0) | calm)
         for mode in ("monitor", "shed"):
             gate = hg.gate(
@@ -91,4 +93,4 @@ def _save(reports: list[dict[str, Any]], path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]))

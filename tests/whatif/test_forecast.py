@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
 
@@ -31,25 +32,28 @@ def truth(batches: list[BatchRun], settings: GateSettings) -> Outcome:
 # -- right
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("target_s", [1.0, 2.0])
 def test_from_a_query_without_a_gate_it_foretells_what_one_does(target_s: float) -> None:
+    """The truth is the mean of three runs, which differ by a point by chance alone."""
     settings = GateSettings(hold=target_s)
-    found = ask(recording(lived(seconds=400.0)), [settings], runs=10)
-    fact = truth(lived(HoldDuration(target_s), seconds=400.0), settings)
+    found = ask(recording(lived(seconds=400.0)), [settings], runs=4)
+    facts = [
+        truth(lived(HoldDuration(target_s), seconds=400.0, seed=seed), settings) for seed in range(9, 12)
+    ]
     made = found.forecasts[0]
-    assert made.outcome.kept == pytest.approx(fact.kept, abs=0.03)
-    assert made.low.kept <= fact.kept <= made.high.kept
-    assert made.outcome.inside == pytest.approx(fact.inside, abs=0.03)
-    assert made.outcome.p95_delay_s == pytest.approx(fact.p95_delay_s, rel=0.1)
+    assert made.outcome.kept == pytest.approx(fmean(f.kept for f in facts), abs=0.02)
+    assert made.low.kept < made.outcome.kept < made.high.kept
+    assert made.outcome.inside == pytest.approx(fmean(f.inside or 0.0 for f in facts), abs=0.03)
+    assert made.outcome.p95_delay_s == pytest.approx(fmean(f.p95_delay_s or 0.0 for f in facts), rel=0.1)
     assert found.check is not None
     assert found.check.fits
     assert found.check.foretold.outcome.p95_s == pytest.approx(found.check.fact.p95_s, rel=0.15)
 
 
 def test_from_a_gate_at_one_target_it_foretells_another() -> None:
-    found = ask(recording(lived(HoldDuration(2)), "rides"), [GateSettings(hold=1)], was=TWO, runs=3)
-    fact = truth(lived(HoldDuration(1)), GateSettings(hold=1))
+    seen = recording(lived(HoldDuration(2), seconds=400.0), "rides")
+    found = ask(seen, [GateSettings(hold=1)], was=TWO, runs=3)
+    fact = truth(lived(HoldDuration(1), seconds=400.0), GateSettings(hold=1))
     assert found.forecasts[0].outcome.kept == pytest.approx(fact.kept, abs=0.03)
     assert found.check is not None
     assert found.check.foretold.outcome.kept == pytest.approx(found.check.fact.kept, abs=0.02)
@@ -58,8 +62,8 @@ def test_from_a_gate_at_one_target_it_foretells_another() -> None:
 
 def test_a_delay_is_foretold_as_well() -> None:
     settings = GateSettings(delay=3)
-    found = ask(recording(lived()), [settings], runs=4).forecasts[0].outcome
-    fact = truth(lived(HoldDelay(3)), settings)
+    found = ask(recording(lived(seconds=400.0)), [settings], runs=3).forecasts[0].outcome
+    fact = truth(lived(HoldDelay(3), seconds=400.0), settings)
     assert found.kept == pytest.approx(fact.kept, abs=0.04)
     assert found.inside == pytest.approx(fact.inside, abs=0.06)
 
@@ -160,7 +164,7 @@ def test_long_batches_hide_short_bursts() -> None:
 
 
 def test_targets_to_try_reach_from_little_to_nearly_all() -> None:
-    seen = recording(lived())
+    seen = recording(lived(seconds=200.0))
     costs = fitted(seen, 2.0)
     targets = targets_to_try(seen, costs)
     found = ask(seen, [GateSettings(hold=t) for t in (targets[0], targets[-1])], costs=costs, runs=3)

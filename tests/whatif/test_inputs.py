@@ -193,3 +193,17 @@ def test_pauses_of_a_stream_are_no_trigger() -> None:
     starts = [ORIGIN + n * n * 0.1 for n in range(40)]
     seen = Recording(tuple(RecordedBatch(at, 100, 100, 0.05) for at in starts))
     assert seen.trigger_s == 0.0
+
+
+def test_reports_of_an_idle_query_are_no_trigger_either() -> None:
+    batches = []
+    for n in range(30):
+        batches += [
+            RecordedBatch(ORIGIN + 31.0 * n, 100, 100, 1.0),
+            RecordedBatch(ORIGIN + 31.0 * n + 1.0, 80, 80, 0.9),
+            RecordedBatch(ORIGIN + 31.0 * n + 11.0, 0, 0, 0.01),
+            RecordedBatch(ORIGIN + 31.0 * n + 21.0, 0, 0, 0.01),
+        ]
+    seen = Recording(tuple(batches))
+    assert seen.trigger_s == 0.0
+    assert seen.arrivals().until(21.5) - seen.arrivals().until(2.0) < 10, "nothing came meanwhile"

@@ -179,6 +179,8 @@ class Recording:
             if before.duration_s is not None
             and after.started_at - before.started_at > _WAITED * before.duration_s + 0.02
             and before.run == after.run
+            and before.arrived > 0
+            and after.arrived > 0  # an idle query reports now and then
         ]
         if len(gaps) < _LEAST_WAITS:
             return 0.0

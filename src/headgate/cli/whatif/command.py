@@ -16,9 +16,10 @@ from rich.table import Table
 
 from headgate.cli.arguments.control_store import ControlCommand, gates_there
 from headgate.cli.arguments.instants import instant
-from headgate.cli.plumbing import DURATION, import_or_explain, json_option, print_json
+from headgate.cli.plumbing import DURATION, json_option, print_json
 from headgate.cli.tables import console, table
 from headgate.cli.whatif.input import Selection, WhatIfInput, read_input
+from headgate.cli.whatif.plot import check_plot, save_plot
 from headgate.errors import BadArgument
 from headgate.settings import GateSettings
 from headgate.view.what_if import (
@@ -103,6 +104,8 @@ def whatif(
       headgate whatif /shared/control --gate rides --hold 2s --since "24 hours"
       headgate whatif trace.csv --hold 2s --fixed "300 ms" --per-row "20 us" --keep vip --json
     """
+    if plot is not None:
+        check_plot(plot)
     now = time.time()
     which = Selection(
         options["gate"], options["query"], instant("since", options["since"], now),
@@ -121,7 +124,7 @@ def whatif(
         answer = ask(recording, asked, costs=costs, was=was, runs=options["runs"], tell=tell)
     picture = None
     if plot is not None:
-        picture = str(import_or_explain("headgate.cli.whatif.plot:save_plot", "plot")(answer, plot))
+        picture = str(save_plot(answer, plot))
     if as_json:
         print_json(_as_json(input_, read, answer, picture))
         return

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headgate.errors import BadArgument
+from headgate.errors import BadArgument, MissingExtra
 from headgate.picture import picture, target_line
 from headgate.view.wording import seconds_text, share_text
 from headgate.whatif.answer import Answer
@@ -14,17 +15,24 @@ from headgate.whatif.forecast import Forecast
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["save_plot"]
+__all__ = ["check_plot", "save_plot"]
 
 #: Okabe and Ito's orange and blue, which colour-blind people can tell apart.
 _FACT, _ASKED = "#D55E00", "#0072B2"
 _KINDS = (".png", ".svg", ".pdf")
 
 
-def save_plot(answer: Answer, path: Path) -> Path:
-    """Draw the answer; its folder is made if need be."""
+def check_plot(path: Path) -> None:
+    """Refuse a picture that could not be drawn, before anybody has waited for it."""
     if path.suffix.lower() not in _KINDS:
         raise BadArgument(f"--plot {str(path)!r}: give a file that ends in {', '.join(_KINDS)}")
+    if importlib.util.find_spec("matplotlib") is None:
+        raise MissingExtra("matplotlib", "plot")
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def save_plot(answer: Answer, path: Path) -> Path:
+    """Draw the answer; its folder is made if need be."""
     many = len(answer.forecasts) > 1
     with picture(path, 9, 5.2 if many else 6.4) as figure:
         if many:
