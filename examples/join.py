@@ -42,4 +42,4 @@ def job(stage: Stage):
 
 
 if __name__ == "__main__":
-    main(job, reads=READS, writes=WRITES)
+    main(job, reads=READS, writes=WRITES, rate=100)

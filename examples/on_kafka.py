@@ -72,7 +72,7 @@ class Stage:
 Job = Callable[[Stage], Sequence["StreamingQuery"]]
 
 
-def main(job: Job, *, reads: Sequence[str], writes: Sequence[str]) -> None:
+def main(job: Job, *, reads: Sequence[str], writes: Sequence[str], rate: float = 2_000) -> None:
     """Run an example until ctrl-C, or for as long as ``--for`` says."""
     said = sys.modules["__main__"].__doc__ or ""
     options = argparse.ArgumentParser(description=said.partition("\n")[0])
@@ -81,7 +81,7 @@ def main(job: Job, *, reads: Sequence[str], writes: Sequence[str]) -> None:
     options.add_argument("--for", dest="for_", metavar="DURATION", help="end after so long: 30s")
     options.add_argument("--folder", type=Path, default=Path("out") / "examples" / name)
     options.add_argument(
-        "--rate", type=float, default=2_000, help="rows a second and topic, in calm times"
+        "--rate", type=float, default=rate, help="rows a second of each topic when calm"
     )
     given = options.parse_args()
     try:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-ROWS = 2_000
+ROWS = 1_000
 
 
 @pytest.fixture

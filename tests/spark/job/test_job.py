@@ -145,7 +145,9 @@ def test_a_sink_that_refuses_and_a_key_that_is_no_column(spark: SparkSession, tm
 
 
 def test_a_query_that_fails_says_why_and_not_its_secrets(spark: SparkSession, tmp_path: Path) -> None:
-    text = FILES.replace("upper(route)", "raise_error(concat('it is ', 'open', ' sesame'))")
+    text = FILES.replace(
+        "upper(route)", "concat(route, raise_error(concat('it is ', 'open', ' sesame')))"
+    )
     text = text.replace("options = {", 'options = { "my.password" = "open sesame",')
     job = _written(tmp_path, text)
     _rows(tmp_path, 0)
