@@ -233,7 +233,7 @@ def test_the_tutorial_runs_and_so_do_its_commands(spark: Any, tmp_path: Path) ->
     control = tmp_path / "control"
     for given, tried in (
         ('"/tmp/headgate-tutorial"', repr(str(control))),
-        ("query.awaitTermination(90)", "shed_something(query)"),
+        ("query.awaitTermination(60)", "shed_something(query)"),
     ):
         assert given in example
         example = example.replace(given, tried)

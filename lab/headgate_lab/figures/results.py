@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import headgate
-from headgate_lab.figures import MEASURED, SWEEPS, Claim, Drawn, build
+from headgate_lab.figures import SWEEPS, Claim, Drawn, build
 from headgate_lab.figures.meaning import PAPERS, in_order, meaning
 
 __all__ = ["page", "write"]
@@ -41,10 +41,10 @@ def page(drawn: Iterable[tuple[str, Drawn]], how: str) -> str:
         parts.append(f"## {title}\n")
         names = [name for name in in_order(paper) if name in found]
         parts += [_figure(name, found[name]) for name in names]
-        measured = [name for name in in_order(paper) if name in MEASURED]
-        if measured:
-            parts.append("Measured on a real query, some minutes each, and not part of this page:\n")
-            parts.append("\n".join(f"- `{_command(n)}`: {meaning(n)}" for n in measured) + "\n")
+        others = [name for name in in_order(paper) if name not in found]
+        if others:
+            parts.append("Not drawn for this page (those on a real query take some minutes each):\n")
+            parts.append("\n".join(f"- `{_command(n)}`: {meaning(n)}" for n in others) + "\n")
     return "\n".join(parts)
 
 

@@ -22,7 +22,7 @@ def test_every_claim_has_its_verdict_and_its_number() -> None:
     assert "| LAS drops \\| less | yes | 0.123 |" in text
     assert "| and waits less | **no** | 7 |" in text
     assert "| Guarded functions (las-2020) | 1 | 2 | 1 | 1 |" in text
-    assert "`headgate figures las-fig11`" in text, "what is measured on Spark is named"
+    assert "`headgate figures las-fig11`" in text, "what was not drawn is named"
 
 
 def test_a_figure_that_is_drawn_is_on_the_page(tmp_path: Path) -> None:
@@ -44,4 +44,4 @@ def test_the_page_in_the_docs_is_of_all_figures() -> None:
         row = re.search(rf"^\| {re.escape(title)} ((?:\| \d+ )+)\|$", text, re.MULTILINE)
         assert row is not None
         figures, claims, seen, unseen = map(int, re.findall(r"\d+", row[1]))
-        assert seen + unseen == claims > figures > 0
+        assert seen + unseen == claims >= figures > 0
