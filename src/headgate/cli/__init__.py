@@ -50,7 +50,7 @@ def main() -> None:
       0  done
       1  it ran, and says no: problems (doctor), books that do not balance (ledger verify)
       2  it was asked wrongly, or something it needs is not there: one line says what to do
-      3, 4  of ledger verify: doubtful, missing
+      3, 4  of ledger verify: doubtful, missing; of backfill: open, in other hands
     """
 
 

@@ -21,9 +21,9 @@ from headgate.cli.arguments.instants import instant
 from headgate.cli.plumbing import json_option, print_json
 from headgate.cli.tables import console, table
 from headgate.store.folder import used_control_folder
+from headgate.store.keeping.pruning import pruned
 from headgate.store.ledger.audit import Audit, audit
 from headgate.store.ledger.records import Ledger, Record, gates_in
-from headgate.store.pruning import pruned
 from headgate.store.repaid.marks import marks_of
 
 __all__ = ["ledger"]

@@ -21,12 +21,12 @@ from headgate.run.spec import SettledSpec, Spec
 from headgate.settings import GateSettings
 from headgate.store.change_mark import last_change
 from headgate.store.folder import read_json, write_json
+from headgate.store.keeping.upkeep import Upkeep
 from headgate.store.ledger.bookkeeper import Bookkeeper
 from headgate.store.ledger.records import Ledger, Record
 from headgate.store.ledger.standing import Standing
 from headgate.store.plans import PinnedPlan, PlanStore
 from headgate.store.settings_file import SettingsFile
-from headgate.store.upkeep import Upkeep
 
 __all__ = ["BookedRun", "Run", "SettledRun"]
 

@@ -13,9 +13,9 @@ from headgate.guards.targets import average
 from headgate.spark.guard.memory import GuardMemory
 from headgate.store.folder import read_json, write_json
 from headgate.store.gate_call import GateCall
+from headgate.store.keeping.upkeep import remove_query
 from headgate.store.lease import Holder
 from headgate.store.plans import PlanStore
-from headgate.store.upkeep import remove_query
 
 
 def test_queries_that_are_gone_are_forgotten_in_the_merged_costs(control: Path) -> None:

@@ -12,12 +12,12 @@ from headgate.guards.targets import average
 from headgate.spark.guard.memory import GuardMemory
 from headgate.store.folder import read_json
 from headgate.store.gate_call import GateCall
+from headgate.store.keeping.upkeep import remove_query
 from headgate.store.lease import this_process
 from headgate.store.places.objects import Objects
 from headgate.store.places.place import ObjectPath
 from headgate.store.places.stores import store_of
 from headgate.store.plans import PlanStore
-from headgate.store.upkeep import remove_query
 from tests.harness.object_stores import memory as memory
 from tests.spark.guard.test_guard_task import Bench, counts
 

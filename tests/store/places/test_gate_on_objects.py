@@ -23,9 +23,9 @@ from headgate.settings import GateSettings
 from headgate.spark.loop import heart as heart_module
 from headgate.spark.loop.heart import Heart
 from headgate.store.beats import heard_of
-from headgate.store.crew import Crew
 from headgate.store.folder import write_json
 from headgate.store.guards import declare_guard
+from headgate.store.keeping.crew import Crew
 from headgate.store.lease import GONE_S, Holder, Lease, Watch, this_process
 from headgate.store.ledger.audit import audit
 from headgate.store.ledger.records import Ledger, Record, gates_in, queries_of

@@ -10,6 +10,7 @@ import pytest
 
 from headgate.core.plan import Plan
 from headgate.store import file_age
+from headgate.store.keeping.upkeep import Upkeep, ended_queries, remove_query
 from headgate.store.ledger import carried, chunks
 from headgate.store.ledger import records as ledger_module
 from headgate.store.ledger.audit import audit
@@ -19,7 +20,6 @@ from headgate.store.places.objects import Objects
 from headgate.store.places.place import ObjectPath
 from headgate.store.places.stores import store_of
 from headgate.store.plans import KEPT_PINS, PinnedPlan, PlanStore
-from headgate.store.upkeep import Upkeep, ended_queries, remove_query
 from tests.harness.virtual_store_time import StoreTime
 
 BEGAN = 1_700_000_000.0

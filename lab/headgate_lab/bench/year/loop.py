@@ -30,13 +30,13 @@ from headgate.run.gate_run import GateRun
 from headgate.run.gate_spec import GateSpec
 from headgate.settings import RETENTION_S, GateSettings
 from headgate.spark.loop.loop import ControlLoop
-from headgate.store.crew import Crew
+from headgate.store.keeping.crew import Crew
+from headgate.store.keeping.upkeep import Upkeep
 from headgate.store.lease import Watch, this_process
 from headgate.store.ledger.records import Ledger, queries_of
 from headgate.store.ledger.segments import SEGMENT
 from headgate.store.plans import KEPT_PINS, PinnedPlan, PlanStore
 from headgate.store.settings_file import SettingsFile
-from headgate.store.upkeep import Upkeep
 from headgate.testing.clock import ManualClock
 from headgate_lab.bench.progress import bench_progress
 from headgate_lab.bench.year.gauges import gauges

@@ -26,11 +26,11 @@ from headgate.run.gate_report import BatchReport
 from headgate.run.gate_run import GateRun
 from headgate.run.gate_spec import GateSpec
 from headgate.settings import GateSettings
+from headgate.store.keeping.upkeep import Upkeep
 from headgate.store.ledger.audit import audit
 from headgate.store.ledger.records import Ledger, queries_of
 from headgate.store.plans import PinnedPlan, PlanStore
 from headgate.store.settings_file import SettingsFile
-from headgate.store.upkeep import Upkeep
 from headgate.testing.clock import ManualClock
 from headgate_lab.bench.progress import bench_progress
 from headgate_lab.bench.year.books import write_books

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from headgate.store import upkeep
-from headgate.store.upkeep import now_at_most
+from headgate.store.keeping import upkeep
+from headgate.store.keeping.upkeep import now_at_most
 
 __all__ = ["folders_follow_the_clock"]
 

@@ -216,7 +216,7 @@ class Chunks(LedgerFiles):
             own = Totals.of(parsed(rescued_lines(whole.data)))
             return Summary(own, own, whole.written_at)
 
-    # Closing; by one at a time (`headgate.store.upkeep` sees to that).
+    # Closing; by one at a time (`headgate.store.keeping.upkeep` sees to that).
 
     def ready(self, segment: int, listing: Listing, quiet_s: float, now: float) -> bool:
         """When no line has come for a while; of the latest segment, when it has very many chunks."""

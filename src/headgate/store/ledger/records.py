@@ -204,7 +204,7 @@ class Ledger:
         """Files that this object could not read to their end, with the reason."""
         return self._segments.damaged
 
-    # What keeps the ledger small; by one at a time (`headgate.store.upkeep`).
+    # What keeps the ledger small; by one at a time (`headgate.store.keeping.upkeep`).
 
     def close_one(self, now: float) -> bool:
         """Compress one segment that is over; whether there was one."""

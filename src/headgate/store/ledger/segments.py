@@ -172,7 +172,7 @@ class Segments(LedgerFiles):
             (self.folder / name).unlink(missing_ok=True)
         sync_folder(self.folder)
 
-    # Closing; by one at a time (`headgate.store.upkeep` sees to that).
+    # Closing; by one at a time (`headgate.store.keeping.upkeep` sees to that).
 
     def ready(self, segment: int, listing: Listing, quiet_s: float, now: float) -> bool:
         """At once, if nothing of it was closed before."""

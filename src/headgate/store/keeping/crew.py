@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from headgate.store.places.place import Place
 
 if TYPE_CHECKING:
-    from headgate.store.upkeep import Upkeep
+    from headgate.store.keeping.upkeep import Upkeep
 
 __all__ = ["Crew"]
 

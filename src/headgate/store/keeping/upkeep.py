@@ -2,8 +2,8 @@
 
 One `Upkeep` for a gate in a query, which its run tells of every batch that is in the books. Its work is
 cut into steps that touch one segment or some hundred pins, and a thread for each folder does them
-(`headgate.store.crew`), so that heartbeats and plans wait for none of it. Nothing here reads all of a
-ledger.
+(`headgate.store.keeping.crew`), so that heartbeats and plans wait for none of it. Nothing here reads all
+of a ledger.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from headgate.store.crew import Crew
 from headgate.store.file_age import time_by_the_store
 from headgate.store.folder import is_used
+from headgate.store.keeping.crew import Crew
+from headgate.store.keeping.tidying import last_life, mark_alive, remove_left_behind
 from headgate.store.ledger.records import Ledger, queries_of
 from headgate.store.places.place import ObjectPath, Place
 from headgate.store.places.stores import store_of
 from headgate.store.places.turns import Turns, turns_in
 from headgate.store.plans import KEPT_PINS, PlanStore
-from headgate.store.tidying import last_life, mark_alive, remove_left_behind
 
 __all__ = ["MOST_UNSETTLED", "Upkeep", "ended_queries", "now_at_most", "remove_query"]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from headgate.store import crew as crew_module
-from headgate.store.crew import Crew
-from headgate.store.upkeep import Upkeep
+from headgate.store.keeping import crew as crew_module
+from headgate.store.keeping.crew import Crew
+from headgate.store.keeping.upkeep import Upkeep
 from tests.eventually import eventually
 
 

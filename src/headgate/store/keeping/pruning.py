@@ -9,10 +9,10 @@ from typing import Any
 from headgate.errors import HeadgateError
 from headgate.settings import RETENTION_S, retention_s
 from headgate.store.guards import guard_in
+from headgate.store.keeping.upkeep import Upkeep, ended_queries, now_at_most, remove_query
 from headgate.store.ledger.records import queries_of
 from headgate.store.places.place import Place
 from headgate.store.settings_file import SettingsFile
-from headgate.store.upkeep import Upkeep, ended_queries, now_at_most, remove_query
 
 __all__ = ["pruned", "retention_of"]
 

@@ -22,16 +22,16 @@ from headgate.run.gate_report import BatchReport
 from headgate.run.gate_run import GateRun
 from headgate.run.gate_spec import GateSpec
 from headgate.settings import GateSettings
-from headgate.store import upkeep as upkeep_module
-from headgate.store.crew import Crew
+from headgate.store.keeping import upkeep as upkeep_module
+from headgate.store.keeping.crew import Crew
+from headgate.store.keeping.pruning import pruned
+from headgate.store.keeping.upkeep import Upkeep, ended_queries
 from headgate.store.ledger.records import Ledger, Record, queries_of
 from headgate.store.ledger.segments import SEGMENT, Segments
 from headgate.store.places.place import ObjectPath
 from headgate.store.places.stores import store_of
 from headgate.store.plans import KEPT_PINS, PinnedPlan, PlanStore
-from headgate.store.pruning import pruned
 from headgate.store.settings_file import SettingsFile
-from headgate.store.upkeep import Upkeep, ended_queries
 from headgate.testing.clock import ManualClock
 from headgate_lab.bench.year.books import write_books
 from tests.harness.object_stores import memory as memory
