@@ -78,7 +78,7 @@ def test_error_bars_hold_the_truth_and_shed_rows_are_repaid(
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_target_is_held_and_its_status_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tutorial's test runs the same job on the shared session; here it is the notebook that is tried."""
+    """The tutorial's test runs the same job on the shared session; this one tries the notebook."""
     outputs = _run(FOLDER / "held-target.ipynb", tmp_path, monkeypatch)
     (shown,) = _texts(outputs, "text/html")
     assert "<svg" in shown
