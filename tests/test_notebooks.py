@@ -24,7 +24,7 @@ def _run(book: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict
     (folder / "work").mkdir()
     notebook = nbformat.read(book, as_version=4)
     client = nbclient.NotebookClient(
-        notebook, timeout=240, resources={"metadata": {"path": str(folder / "work")}}
+        notebook, timeout=500, resources={"metadata": {"path": str(folder / "work")}}
     )
     client.execute()
     assert list((folder / "work").iterdir()) == [], "it leaves nothing behind"
@@ -62,6 +62,8 @@ def test_what_if_needs_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.spark
+@pytest.mark.long
+@pytest.mark.timeout(600)
 def test_error_bars_hold_the_truth_and_shed_rows_are_repaid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,8 +76,9 @@ def test_error_bars_hold_the_truth_and_shed_rows_are_repaid(
 
 @pytest.mark.spark
 @pytest.mark.long
+@pytest.mark.timeout(600)
 def test_a_target_is_held_and_its_status_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Long, because the tutorial's test runs the same job; here it is the notebook that is tried."""
+    """The tutorial's test runs the same job on the shared session; this one tries the notebook."""
     outputs = _run(FOLDER / "held-target.ipynb", tmp_path, monkeypatch)
     (shown,) = _texts(outputs, "text/html")
     assert "<svg" in shown
