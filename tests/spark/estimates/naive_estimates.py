@@ -108,8 +108,11 @@ def careful_total(y: Values, weights: Sequence[float], confidence: float = 0.95)
             part = math.fsum(v(w) * (q - centre) ** 2 for q, w in rows) * (n / (n - 1) if about else 1)
             parts.append((part, max(1.0, n - 1)))
     bottom = sum(p * p / f for p, f in parts)
-    freedom = sum(p for p, _ in parts) ** 2 / bottom if bottom else 1.0
-    return careful(plain, coins + counted, luck, known, freedom, confidence=confidence)
+    shed = coins + counted
+    freedom = worth([w for _, w in shed]) - 1 if shed else 1.0
+    if len({q for q, _ in shed}) > 1 or luck > 0.0:
+        freedom = sum(p for p, _ in parts) ** 2 / bottom if bottom else freedom
+    return careful(plain, shed, luck, known, freedom, confidence=confidence)
 
 
 def answer(

@@ -87,7 +87,7 @@ def sum(
         f"coalesce(greatest(n.{kind} - 1, 1D), 1D)" for kind in ("coins", "counted")
     )
     spread = f"(m.kvyy * m.kvyy / {free_coins} + v.counted * v.counted / {free_counted})"
-    freedom = f"coalesce(try_divide({variance} * {variance}, {spread}), 1D)"
+    freedom = f"try_divide({variance} * {variance}, {spread})"
     name, strata = f"sum({text_of(column)})", {"counted": counted}
     if careful:
         x = F.when(row.counted, F.coalesce(y, F.lit(0.0))).when(coin, y)
@@ -100,7 +100,7 @@ def sum(
         }
         body = _careful(variance, freedom, known, confidence)
         return estimate(name, moments, let("n", sizes, let("v", strata, body)))
-    t = let("f", {"n": freedom}, t_sql("f.n", confidence))
+    t = let("f", {"n": f"coalesce({freedom}, 1D)"}, t_sql("f.n", confidence))
     body = around(
         "CASE WHEN m.rows > 0 THEN m.wy END",
         variance=variance,
@@ -123,7 +123,8 @@ def _careful(variance: str, freedom: str, known: str, confidence: float) -> str:
         "fixed": f"CASE WHEN {known} THEN m.cv ELSE 0D END",
         "coins": f"CASE WHEN {known} THEN m.kv ELSE b.v END",
         "variance": variance,
-        "freedom": freedom,
+        # of rows that are all equal, Satterthwaite's is 0 / 0
+        "freedom": f"coalesce({freedom}, b.n - 1, 1D)",
     }
     other = {name: f"r.{name}" for name in ("coins", "freedom")}
     answer = careful_or_exact("(m.coins + m.counted)", confidence, **other)
