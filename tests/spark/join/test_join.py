@@ -139,7 +139,17 @@ CONDITIONS = {
 }
 
 
-@pytest.mark.parametrize("name", CONDITIONS)
+#: A Spark query each: the others differ in what is compared, which tests without Spark show.
+_EVERY_TIME = ("overlap", "predicate")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in _EVERY_TIME else pytest.mark.long, id=name)
+        for name in CONDITIONS
+    ],
+)
 def test_below_capacity_the_result_is_the_full_join(streams, run_all, control: Path, name: str) -> None:
     condition, test = CONDITIONS[name]
     left, right = streams.frames()

@@ -62,6 +62,7 @@ def test_kills_of_executors_and_of_the_driver_change_no_row(trial: Callable[[], 
     )
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_site_and_a_join(trial: Callable[[], Trial]) -> None:
     one = trial()

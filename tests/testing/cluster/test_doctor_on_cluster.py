@@ -47,6 +47,7 @@ def test_the_command_on_a_cluster_that_is_well(trial: Callable[[], Trial], tmp_p
     assert one.names("control/") == [], "it leaves nothing behind"
 
 
+@pytest.mark.long
 def test_workers_without_headgate(trial: Callable[[], Trial]) -> None:
     one = trial()
     installed = Path(headgate.__file__).parent
