@@ -254,9 +254,11 @@ def test_the_tutorial_runs_and_so_do_its_commands(spark: Any, tmp_path: Path) ->
         spark.catalog.dropTempView("routes")
     commands = [
         line.replace("/tmp/headgate-tutorial", str(control)).removeprefix("headgate ")
-        for block in re.findall(r"^```\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+        for kind, block in re.findall(
+            r"^```(\w*)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL
+        )
         for line in block.splitlines()
-        if line.startswith("headgate ")
+        if kind == "" and line.startswith("headgate ")
     ]
     assert len(commands) == 7
     for command in commands:

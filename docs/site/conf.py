@@ -26,7 +26,7 @@ root_doc = "README"
 include_patterns = [
     *("*.md", "docs/*.md", "docs/site/*.rst", "benchmarks/*.md", "lab/*.md"),
 ]
-exclude_patterns = [".*", "out", "figures", "src", "tests", "lab/headgate_lab", "examples"]
+exclude_patterns = [".*", "out", "figures", "src", "tests", "lab/headgate_lab", "examples/notebooks"]
 highlight_language = "text"
 default_role = "literal"
 
@@ -47,7 +47,14 @@ add_module_names = False
 
 #: The pages in their order; one that is not there is left out, and one that is nowhere here comes last.
 PAGES = {
-    "Begin": ["docs/shedding", "docs/tutorial", "docs/how-to", "docs/guide", "docs/notebooks"],
+    "Begin": [
+        "docs/shedding",
+        "docs/tutorial",
+        "docs/how-to",
+        "docs/guide",
+        "docs/notebooks",
+        "examples/README",
+    ],
     "Four systems": ["docs/guard", "docs/groups", "docs/joins", "docs/sites"],
     "Run it": [
         *("docs/operations", "docs/page", "docs/job", "docs/what-if", "docs/sources", "docs/kafka"),

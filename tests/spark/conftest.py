@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,12 +24,15 @@ class FileStream:
     def __init__(self, spark: SparkSession, folder: Path, schema: str) -> None:
         self._spark, self._folder, self._schema = spark, folder, schema
         folder.mkdir(parents=True, exist_ok=True)
-        self._files = 0
+        self._files, self._began = 0, time.time() - 3600.0
 
     def add(self, rows: list[dict[str, Any]]) -> None:
         """One more file; it appears whole, and in order."""
         part = self._folder / f".{uuid.uuid4().hex}"
         part.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        # Spark takes the oldest first, and files of one tick of the clock in any order.
+        written = self._began + self._files
+        os.utime(part, (written, written))
         part.rename(self._folder / f"{self._files:06d}.json")
         self._files += 1
 

@@ -25,6 +25,7 @@ from headgate.store.keeping.upkeep import Upkeep
 from headgate.store.ledger.bookkeeper import Bookkeeper
 from headgate.store.ledger.records import Ledger, Record
 from headgate.store.ledger.standing import Standing
+from headgate.store.places.place import Place
 from headgate.store.plans import PinnedPlan, PlanStore
 from headgate.store.settings_file import SettingsFile
 
@@ -76,6 +77,24 @@ class Run(ABC, Generic[S, R]):
         return None
 
 
+class _Shown:
+    """What people are shown of a run, kept up from its first record on.
+
+    It does not know the run: upkeep takes a query for living as long as its run is there, and one that
+    refers to itself is there until somebody collects garbage.
+    """
+
+    def __init__(self, control: Place, name: str, query: str) -> None:
+        self._of = control, name, query
+        self.standing: Standing | None = None
+
+    def take(self, record: Record) -> None:
+        """A record is in the ledger."""
+        if self.standing is None:
+            self.standing = Standing(Ledger(*self._of))
+        self.standing.take(record)
+
+
 class BookedRun(Run[S, R]):
     """A run with a folder of its own: plans, records, what was learned."""
 
@@ -89,8 +108,8 @@ class BookedRun(Run[S, R]):
         retention_s = self.begin()  # before anybody may expire records by another one
         self._store = PlanStore(spec.control, spec.name, query, clock)
         self._ledger = Ledger(spec.control, spec.name, query)
-        self._books = Bookkeeper(self._ledger, str(self), self._stand)
-        self._standing: Standing | None = None
+        self._shown = _Shown(spec.control, spec.name, query)
+        self._books = Bookkeeper(self._ledger, str(self), self._shown.take)
         #: As it was last told.
         self._told_state = ""
         self.upkeep = Upkeep.of_run(spec.control, spec.name, query, retention_s, clock)
@@ -113,18 +132,12 @@ class BookedRun(Run[S, R]):
             log.warning("%s: batch %d is not in the ledger (%s)", self, record.batch, error)
         return record
 
-    def _stand(self, record: Record) -> None:
-        """A record is in the ledger: keep up what people are shown, from the first batch on."""
-        if self._standing is None:
-            self._standing = Standing(Ledger(self.spec.control, self.spec.name, self.query))
-        self._standing.take(record)
-
     def standing(self) -> dict[str, Any] | None:
         """From its first batch on, without a look at the ledger."""
-        if self._standing is None:
+        if self._shown.standing is None:
             return None
         kind = {"kind": self.KIND, **self.shown_settings()}
-        return {**kind, **self._standing.to_json(self._store.last_published)}
+        return {**kind, **self._shown.standing.to_json(self._store.last_published)}
 
     def shown_settings(self) -> dict[str, Any]:
         """The settings that hold, where people may change them."""

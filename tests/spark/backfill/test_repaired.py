@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 import headgate as hg
 from headgate.spark.loop.loop import ControlLoop
@@ -43,7 +44,7 @@ def test_the_exact_figure_replaces_the_estimate_as_batches_are_repaid(spark, fol
     truth = {
         row.route: (row.n, row.f)
         for row in spark.read.schema(SCHEMA).json(str(folder / "in"))
-        .groupBy("route").agg({"id": "count", "fare": "sum"}).toDF("route", "n", "f").collect()
+        .groupBy("route").agg(F.count("id").alias("n"), F.sum("fare").alias("f")).collect()
     }  # fmt: skip
 
     def seen() -> dict[str | None, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headgate.cli.doctor import _settings
+from headgate.cli.doctor import spark_settings
 from headgate.errors import BadArgument
 from headgate.spark.doctor.configuration import look_at_settings
 
@@ -20,5 +20,5 @@ def test_a_secret_in_the_address_of_checkpoints_is_not_printed(scheme: str) -> N
 
 def test_a_setting_that_is_refused_is_named_without_its_value() -> None:
     with pytest.raises(BadArgument, match=r"hadoop.fs.s3a.secret.key=\.\.\.") as refused:
-        _settings(None, ("hadoop.fs.s3a.secret.key=s3cr3t",))
+        spark_settings(None, ("hadoop.fs.s3a.secret.key=s3cr3t",))
     assert "s3cr3t" not in str(refused.value)

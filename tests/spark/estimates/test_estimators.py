@@ -225,7 +225,7 @@ def test_cut_strata_are_taken_for_coins(spark: SparkSession) -> None:
     whole = spark.createDataFrame(rows, SCHEMA).agg(hg.count().alias("c")).first()
     cut = (
         spark.createDataFrame(rows[:7], SCHEMA)
-        .agg(hg.count().alias("c"), hg.sum("y").alias("s"))
+        .agg(hg.count().alias("c"), hg.sum("y", interval="plain").alias("s"))
         .first()
     )
     assert whole is not None

@@ -178,7 +178,9 @@ def test_a_stream_pools_within_its_windows(
         )
     late = (start + timedelta(hours=9)).isoformat() + "Z"
     source.add([{"id": 9999, "at": late, "route": "r0", "fare": 1.0}])
-    source.add([{"id": 9998, "at": late, "route": "r0", "fare": 1.0}])
+    # Two aggregates in a row: what the first one closes in a batch, the second one closes in the next.
+    for number in (9998, 9997):
+        source.add([{"id": number, "at": late, "route": "r0", "fare": 1.0}])
 
     def estimated(frame: Any) -> Any:
         calm = frame.transform(gate("calm", rate=0.3))

@@ -110,7 +110,8 @@ def test_only_a_session_and_what_fetches_jars_are_told_a_version() -> None:
     src = ROOT / "src" / "headgate"
     files = {f.relative_to(src).as_posix() for f in src.rglob("*.py") if told.search(f.read_text())}
     others = {f for f in files if not f.startswith("spark/versions/")}
-    assert others == {"spark/session.py", "testing/broker.py", "testing/table_formats.py"}
+    jars = {"spark/job/connectors.py", "testing/broker.py", "testing/table_formats.py"}
+    assert others == {"spark/session.py", *jars}
 
 
 def test_the_versions_of_the_matrix_are_those_that_the_package_allows() -> None:

@@ -105,8 +105,10 @@ def _sums(
     # about the kept rows' own mean; equal values must give exactly nothing
     m2 = np.maximum(d2 - d1 * d1, 0.0)
     m2 = np.where(m2 <= 1e-12 * d2, 0.0, m2)
+    mean = middle[there] + d1
+    mean = np.where(np.abs(mean) <= 1e-12 * np.abs(d1), 0.0, mean)  # nothing but zeros is exactly that
     m3 = np.where(m2 > 0.0, d3 - 3.0 * d1 * d2 + 2.0 * d1**3, 0.0)
     return Kept(
-        there, people.windows[there], n, people.sizes[there].astype(np.float64), middle[there] + d1,
+        there, people.windows[there], n, people.sizes[there].astype(np.float64), mean,
         m2, m3, weights[there], np.full(len(n), draw),
     )  # fmt: skip

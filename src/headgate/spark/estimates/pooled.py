@@ -77,6 +77,14 @@ def _quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
+def _lent(sample: str, parts: dict[str, Any]) -> dict[str, Any]:
+    """What a group lends: nothing where it was kept whole, and so has no sample.
+
+    Spark's ``least(null, 10)`` is 10: its rows would be counted, and its values not.
+    """
+    return {key: f"IF({sample} IS NULL, 0D, {part})" for key, part in parts.items()}
+
+
 def _sums(parts: dict[str, Any], add: Callable[[str], Column]) -> Column:
     return F.struct(*[F.coalesce(add(str(part)), F.lit(0.0)).alias(key) for key, part in parts.items()])
 
@@ -93,12 +101,12 @@ def _by_windows(
     for turn in (1, 2):
         found = {}
         for number, name in enumerate(estimates):
-            sample = terms(f"{_quoted(name)}.sample", SAMPLE)
+            sample = f"{_quoted(name)}.sample"
             if turn == 1:
-                parts = first_terms(ops, sample)
+                parts = first_terms(ops, terms(sample, SAMPLE))
             else:
-                parts = second_terms(ops, sample, terms(f"{_POOL}1_{number}", FIRST))
-            found[f"{_POOL}{turn}_{number}"] = _sums(parts, add)
+                parts = second_terms(ops, terms(sample, SAMPLE), terms(f"{_POOL}1_{number}", FIRST))
+            found[f"{_POOL}{turn}_{number}"] = _sums(_lent(sample, parts), add)
         result = result.withColumns(found)
     answers = {
         name: F.expr(answer_text(_quoted(name), f"{_POOL}1_{number}", f"{_POOL}2_{number}", confidence))
@@ -115,9 +123,9 @@ def _by_aggregate(
     ops, columns = SqlAlgebra(confidence), result.columns
     first = {
         f"{_POOL}1_{number}": _sums(
-            first_terms(ops, terms(f"{_quoted(name)}.sample", SAMPLE)), lambda part: F.sum(F.expr(part))
+            _lent(sample, first_terms(ops, terms(sample, SAMPLE))), lambda part: F.sum(F.expr(part))
         )
-        for number, name in enumerate(estimates)
+        for number, sample in enumerate(f"{_quoted(name)}.sample" for name in estimates)
     }
     cells = F.collect_list(F.struct(*[F.col(_quoted(name)) for name in columns])).alias(_CELLS)
     pools = result.groupBy(*[F.col(_quoted(name)) for name in names]).agg(
@@ -125,10 +133,11 @@ def _by_aggregate(
     )
     second = {}
     for number, name in enumerate(estimates):
-        sample = terms(f"x.{_quoted(name)}.sample", SAMPLE)
-        parts = second_terms(ops, sample, terms(f"{_POOL}1_{number}", FIRST))
+        sample = f"x.{_quoted(name)}.sample"
+        parts = second_terms(ops, terms(sample, SAMPLE), terms(f"{_POOL}1_{number}", FIRST))
         second[f"{_POOL}2_{number}"] = _sums(
-            parts, lambda part: F.expr(f"aggregate({_CELLS}, 0D, (a, x) -> a + coalesce({part}, 0D))")
+            _lent(sample, parts),
+            lambda part: F.expr(f"aggregate({_CELLS}, 0D, (a, x) -> a + coalesce({part}, 0D))"),
         )
     rows = pools.withColumns(second).select(
         F.explode(_CELLS).alias(_CELLS), *[F.col(name) for name in (*first, *second)]
