@@ -24,7 +24,7 @@ copyright = f"{author}, Apache-2.0"
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 root_doc = "README"
 include_patterns = [
-    *("*.md", "docs/*.md", "docs/site/*.rst", "benchmarks/*.md", "lab/*.md"),
+    *("*.md", "docs/*.md", "docs/site/*.rst", "benchmarks/*.md", "lab/*.md", "examples/README.md"),
 ]
 exclude_patterns = [".*", "out", "figures", "src", "tests", "lab/headgate_lab", "examples/notebooks"]
 highlight_language = "text"
