@@ -146,6 +146,6 @@ def test_a_batch_that_is_recorded_again_counts_once(tmp_path: Path) -> None:
     run = app.runs["g05", "q5"]
     [last] = Ledger(tmp_path, "g05", "q5").tail(1)
     Ledger(tmp_path, "g05", "q5").append(last)
-    run._stand(last)
+    run._shown.take(last)
     standing = run.standing() or {}
     assert (standing["batches"], standing["arrived"]) == (2, 2 * 1005)

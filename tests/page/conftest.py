@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,15 +49,18 @@ class _AsElsewhere(Observer):
 
 @pytest.fixture(scope="session")
 def serve() -> Iterator[Callable[..., PageServer]]:
-    """Starts a page on a folder; all end with the run."""
-    with ExitStack() as stack:
+    """Starts a page on a folder; all end with the run, at once: each waits for its last answers."""
+    started: list[PageServer] = []
 
-        def start(control: Path, **options: Any) -> PageServer:
-            given = {"refresh_s": 0.2, "observer": _AsElsewhere(control), **options}
-            made = PageServer(control, port=0, **given)
-            return stack.enter_context(made)
+    def start(control: Path, **options: Any) -> PageServer:
+        given = {"refresh_s": 0.2, "observer": _AsElsewhere(control), **options}
+        made = PageServer(control, port=0, **given)
+        started.append(made)
+        return made.__enter__()
 
-        yield start
+    yield start
+    with ThreadPoolExecutor(max(1, len(started))) as pool:
+        list(pool.map(lambda server: server.__exit__(None, None, None), started))
 
 
 @pytest.fixture
