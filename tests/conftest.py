@@ -13,7 +13,7 @@ import pytest
 
 pytest_plugins = [
     f"tests.harness.{name}"
-    for name in ("hangs", "java", "java_death", "spark_log", "memory", "lanes", "spark_versions")
+    for name in ("hangs", "jvm.options", "jvm.death", "spark_log", "memory", "lanes", "spark_versions")
 ]
 
 #: A machine that is busy for a moment is no fault of the code under test; and a change is not to fail
@@ -72,7 +72,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
 
     from headgate.demo.session import LOCAL_CHECKPOINTS
     from headgate.testing.broker import connector_jars
-    from tests.harness.java_death import java_has_ended
+    from tests.harness.jvm.death import java_has_ended
     from tests.harness.memory import HEAP
 
     scratch = tmp_path_factory.mktemp("spark")
