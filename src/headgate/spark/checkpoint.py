@@ -35,6 +35,7 @@ __all__ = [
     "open_checkpoint",
     "query_in",
     "records_between",
+    "sink_described",
 ]
 
 
@@ -99,6 +100,14 @@ def location_of(query: StreamingQuery) -> str | None:
         return None
     # Spark writes a local path as file:/tmp/x, without encoding it.
     return "/" + location[len("file:") :].lstrip("/") if location.startswith("file:") else location
+
+
+def sink_described(query: StreamingQuery) -> str | None:
+    """What a query that runs writes to, in Spark's words; None over Connect, which does not tell."""
+    try:
+        return str(query._jsq.streamingQuery().sink().toString())
+    except Exception:  # Connect has no such thing, and another Spark may not
+        return None
 
 
 def check_checkpoint(checkpoint: str | os.PathLike[str]) -> str:

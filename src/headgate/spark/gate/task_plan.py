@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from pyspark import TaskContext
 
 from headgate.core.plan import KEEP_ALL, Plan
-from headgate.errors import NamedTwice, OwnedElsewhere, ShapeChanged
+from headgate.core.rescue import Rescue
+from headgate.errors import NamedTwice, OwnedElsewhere, RescueRefused, ShapeChanged
+from headgate.spark.gate.rescue_refused import refuse_run, refuse_sink
 from headgate.spark.gate.resolver import SizedBatches
 from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 from headgate.store.lease import Holder, Watch
@@ -48,8 +50,8 @@ class TaskPlan:
     """Where a gate's plans are, and what holds when they cannot be had.
 
     A lost folder never lets a query die. What does is a batch that would be judged by other means than
-    it began with (`ShapeChanged`), a second driver of one query (`OwnedElsewhere`), and a second gate of
-    the name in it (`NamedTwice`).
+    it began with (`ShapeChanged`), a second driver of one query (`OwnedElsewhere`), a second gate of
+    the name in it (`NamedTwice`), and a rescue that its sink is not safe for (`RescueRefused`).
     """
 
     control: str
@@ -64,6 +66,12 @@ class TaskPlan:
     call: GateCall = UNKNOWN_CALL
     #: What makes a plan for the batch's own size (`SizedBatches`, as text); None where there is none.
     resolver: str | None = None
+    #: How a batch that failed is run with fewer rows, where people asked for it; and how many of the
+    #: plan's groups are value classes.
+    rescue: Rescue | None = None
+    classes: int = 0
+    #: Whether the driver can see what its queries write to, and tells.
+    sink_told: bool = False
 
     def of(self, query: str, batch: int) -> Plan:
         """The plan of this batch, from now on and for every attempt."""
@@ -75,11 +83,32 @@ class TaskPlan:
         me = None if self.driver is None else replace(self.driver, run=run_of_task())
         try:
             found = store.pin(batch, self.fallback, self.shape, me, self.call, self._resolve(query))
-        except (OwnedElsewhere, NamedTwice):
+            found = self._rescued(store, query, batch, found, me)
+        except (OwnedElsewhere, NamedTwice, RescueRefused):
             raise
         except Exception:  # whatever is wrong with the folder, the query goes on
             return self._without_plan(store, batch)
         return self._of_this_shape(found, query, batch)
+
+    def _rescued(
+        self, store: PlanStore, query: str, batch: int, found: PinnedPlan, me: Holder | None
+    ) -> PinnedPlan:
+        """The pin, or that of one more attempt at a batch that runs before this one began."""
+        if self.rescue is None or me is None:
+            return found
+        refuse_run(self.gate, query, batch, me.run)
+        refuse_sink(self.gate, self.rescue, place_from(self.control), query, wait=self.sink_told)
+        from headgate.store.attempts import Attempts, Bounds  # late: few gates rescue
+
+        def bounds() -> Bounds | None:
+            from headgate.store.settings_file import SettingsFile
+
+            settings = SettingsFile(place_from(self.control), self.gate).effective()
+            if self.rescue is None or settings.mode != "shed":
+                return None
+            return Bounds(self.rescue, settings.min_keep, self.classes)
+
+        return Attempts(store).of_run(batch, found, me, self.call, bounds)
 
     def _resolve(self, query: str) -> Resolve | None:
         text, control = self.resolver, place_from(self.control)
