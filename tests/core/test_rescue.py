@@ -83,10 +83,7 @@ def test_a_class_that_overload_has_shed_already_costs_no_attempt() -> None:
         ("NoopTable", "noop"),
         ("org.apache.spark.sql.kafka010.KafkaSourceProvider$KafkaTable@1f", None),
         ("org.apache.spark.sql.execution.streaming.ConsoleTable$@1", None),
-        (
-            "ForeachWriterTable(org.apache.spark.sql.execution.python.streaming.PythonForeachWriter@1)",
-            None,
-        ),
+        ("ForeachWriterTable(org.apache.spark.sql.PythonForeachWriter@1)", None),
         ("", None),
     ],
 )

@@ -47,7 +47,8 @@ def test_two_whole_attempts_and_then_a_quarter_each_time_down_to_the_least(contr
     assert [p.attempt for p in pins] == [1, 2, 3, 4, 5, 6, 6, 6], "and no more are counted: a bound"
     assert [p.origin for p in pins[:3]] == ["plan", "plan", "rescued"]
     assert pins[2].earlier == ("run 1", "run 2")
-    assert "attempt 3" in pins[2].said and "0.2 of the rows instead of 0.8" in pins[2].said
+    assert pins[2].said.startswith("rescued at attempt 3: ")
+    assert "0.2 of the rows instead of 0.8" in pins[2].said
     assert PlanStore(control, "g", "q").pinned(0) == pins[-1], "the pin is the latest attempt's"
     assert len(list((control / "gates/g/queries/q/attempts").glob("*.json"))) == 5
 

@@ -1,4 +1,4 @@
-"""After an outage the first batch takes all that has piled up, and dies at every restart: rescued, or not."""
+"""After an outage the first batch takes all that piled up, and dies at every restart; or is rescued."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ def test_a_batch_that_dies_at_every_restart_is_rescued(
     assert (record.origin, record.attempt) == ("rescued", 3)
     assert (record.arrived, record.kept) == (PILED_UP, len(rescued))
     assert record.plan.default == pytest.approx(0.9 / 4)
-    assert record.balanced and not record.evidence.doubt
+    assert record.balanced
+    assert not record.evidence.doubt
     assert audit(control)[0].complete
     # The driver died behind the write and before Spark's own: the batch runs again, as it was rescued.
     assert forget_last_commit(tmp_path / "checkpoint") == 0
@@ -120,7 +121,7 @@ def _with_room(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def test_state_and_files_of_a_failed_attempt_are_as_if_it_had_not_been(
     spark: SparkSession, file_stream: Any, to_files: Any, control: Path, tmp_path: Path
 ) -> None:
-    """The attempt that fails has written its state: one that saw it would take every row for a duplicate."""
+    """The attempt that fails has written its state: who saw it would take every row for a duplicate."""
     stream = file_stream(SCHEMA)
     stream.add([{"id": i} for i in range(1000)])
     gate: Any = {"rate": 1.0, "control": control, "rescue": hg.Rescue("files", keep=0.5, whole=1)}
