@@ -19,8 +19,8 @@ __all__ = [
     "forget_query",
     "gates_of_query",
     "note_gates",
-    "sink_of",
     "tell_checkpoint",
+    "told_of",
 ]
 
 
@@ -54,16 +54,14 @@ def tell_checkpoint(control: Place, query: str, location: str, sink: str | None 
 
 def checkpoint_of(control: Place, query: str) -> str | None:
     """What the driver told; None where it has not, or cannot know."""
-    return _told(control, query).get("checkpoint")
+    return told_of(control, query).get("checkpoint")
 
 
-def sink_of(control: Place, query: str) -> str | None:
-    """How Spark describes the query's sink; None where the driver has not told, or cannot know."""
-    return _told(control, query).get("sink")
+def told_of(control: Place, query: str) -> dict[str, str]:
+    """All that the driver told: its ``checkpoint`` and, if it can see that, its ``sink``.
 
-
-def _told(control: Place, query: str) -> dict[str, str]:
-    """An object store is asked once in a process, and then once a minute: each batch asks here."""
+    An object store is asked once in a process, and then once a minute: each batch asks here.
+    """
     path = _path(control, query)
     known, at = _TOLD.get(path, ({}, 0.0))
     if known and time.monotonic() - at < _AGAIN_S:

@@ -165,22 +165,6 @@ def test_another_sink_than_people_said_ends_the_query_at_its_first_batch(
     assert "writes to ForeachBatchSink" in said
 
 
-def test_jobs_that_bear_another_name_than_their_run_end_it_too(
-    spark: SparkSession, file_stream: Any, each_batch: Any, control: Path
-) -> None:
-    stream = file_stream(SCHEMA)
-    stream.add([{"id": 1}])
-
-    def named(frame: DataFrame, _: int) -> None:
-        spark.sparkContext.setJobGroup("mine", "a job of my own")
-        frame.collect()
-
-    gate = hg.gate("g", rate=1.0, control=control, rescue=hg.Rescue("overwrites"))
-    with pytest.raises(StreamingQueryException) as refused:
-        each_batch(stream.frame().transform(gate), named)
-    assert "setJobGroup" in (said_by_worker(refused.value) or "")
-
-
 def test_where_no_batch_runs_again_or_rates_do_not_decide_it_is_refused_at_the_call(
     spark: SparkSession, file_stream: Any, control: Path
 ) -> None:

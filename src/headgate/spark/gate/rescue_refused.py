@@ -13,7 +13,7 @@ from headgate.core.rescue import Rescue, kind_of_sink
 from headgate.errors import BadArgument, RescueRefused
 from headgate.policies import Policy
 from headgate.store.places.place import Place
-from headgate.store.query_facts import sink_of
+from headgate.store.query_facts import told_of
 
 __all__ = ["refuse_frame", "refuse_run", "refuse_sink"]
 
@@ -54,8 +54,9 @@ def refuse_sink(gate: str, rescue: Rescue, control: Place, query: str, *, wait: 
     With `wait`: the driver knows it, and a run's first batch may be sooner than its word.
     """
     until = time.monotonic() + (_TOLD_WITHIN_S if wait else 0.0)
-    while (told := sink_of(control, query)) is None and time.monotonic() < until:
+    while not (facts := told_of(control, query)) and time.monotonic() < until:
         time.sleep(_STEP_S)
+    told = facts.get("sink")
     if told is None or kind_of_sink(told) == rescue.sink:
         return
     raise RescueRefused(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pyspark import TaskContext
 
@@ -12,6 +13,7 @@ from headgate.core.rescue import Rescue
 from headgate.errors import NamedTwice, OwnedElsewhere, RescueRefused, ShapeChanged
 from headgate.spark.gate.rescue_refused import refuse_run, refuse_sink
 from headgate.spark.gate.resolver import SizedBatches
+from headgate.store.attempts import Attempts, Bounds
 from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 from headgate.store.lease import Holder, Watch
 from headgate.store.places.place import place_from
@@ -79,36 +81,32 @@ class TaskPlan:
 
     def pin(self, query: str, batch: int) -> PinnedPlan:
         """The same, with why it is this batch's."""
-        store = PlanStore(place_from(self.control), self.gate, query, watch=_WATCH)
+        control = place_from(self.control)
+        store = PlanStore(control, self.gate, query, watch=_WATCH)
         me = None if self.driver is None else replace(self.driver, run=run_of_task())
         try:
+            if self.rescue is not None:
+                # First, as the shape below: a run that is refused is no attempt at the batch.
+                refuse_run(self.gate, query, batch, "" if me is None else me.run)
+                refuse_sink(self.gate, self.rescue, control, query, wait=self.sink_told)
             found = store.pin(batch, self.fallback, self.shape, me, self.call, self._resolve(query))
-            found = self._rescued(store, query, batch, found, me)
-        except (OwnedElsewhere, NamedTwice, RescueRefused):
+            if self.rescue is not None and me is not None:
+                found = self._of_this_shape(found, query, batch)
+                bounds = partial(self._bounds, self.rescue)
+                found = Attempts(store).of_run(batch, found, me, self.call, bounds)
+        except (OwnedElsewhere, NamedTwice, RescueRefused, ShapeChanged):
             raise
         except Exception:  # whatever is wrong with the folder, the query goes on
             return self._without_plan(store, batch)
         return self._of_this_shape(found, query, batch)
 
-    def _rescued(
-        self, store: PlanStore, query: str, batch: int, found: PinnedPlan, me: Holder | None
-    ) -> PinnedPlan:
-        """The pin, or that of one more attempt at a batch that runs before this one began."""
-        if self.rescue is None or me is None:
-            return found
-        refuse_run(self.gate, query, batch, me.run)
-        refuse_sink(self.gate, self.rescue, place_from(self.control), query, wait=self.sink_told)
-        from headgate.store.attempts import Attempts, Bounds  # late: few gates rescue
+    def _bounds(self, rescue: Rescue) -> Bounds | None:
+        """How far a rescue may go under the settings that hold; None where nothing may be shed."""
+        from headgate.store.settings_file import SettingsFile
 
-        def bounds() -> Bounds | None:
-            from headgate.store.settings_file import SettingsFile
-
-            settings = SettingsFile(place_from(self.control), self.gate).effective()
-            if self.rescue is None or settings.mode != "shed":
-                return None
-            return Bounds(self.rescue, settings.min_keep, self.classes)
-
-        return Attempts(store).of_run(batch, found, me, self.call, bounds)
+        settings = SettingsFile(place_from(self.control), self.gate).effective()
+        shedding = settings.mode == "shed"
+        return Bounds(rescue, settings.min_keep, self.classes) if shedding else None
 
     def _resolve(self, query: str) -> Resolve | None:
         text, control = self.resolver, place_from(self.control)
