@@ -44,13 +44,19 @@ def _begin(control: Path, run: str, batch: int = 0, bounds: Bounds | None = BOUN
 def test_two_whole_attempts_and_then_a_quarter_each_time_down_to_the_least(control: Path) -> None:
     pins = [_begin(control, f"run {n}") for n in range(1, 9)]
     assert [p.plan.default for p in pins] == [0.8, 0.8, 0.2, 0.05, 0.0125, 0.01, 0.01, 0.01]
-    assert [p.attempt for p in pins] == [1, 2, 3, 4, 5, 6, 6, 6], "and no more are counted: a bound"
+    assert [p.attempt for p in pins] == list(range(1, 9))
     assert [p.origin for p in pins[:3]] == ["plan", "plan", "rescued"]
     assert pins[2].earlier == ("run 1", "run 2")
     assert pins[2].said.startswith("rescued at attempt 3: ")
     assert "0.2 of the rows instead of 0.8" in pins[2].said
     assert PlanStore(control, "g", "q").pinned(0) == pins[-1], "the pin is the latest attempt's"
-    assert len(list((control / "gates/g/queries/q/attempts").glob("*.json"))) == 5
+
+
+def test_a_batch_may_be_begun_a_thousand_times(control: Path) -> None:
+    for n in range(60):
+        pin = _begin(control, f"run {n}")
+    assert (pin.attempt, pin.cuts, pin.plan.default, len(pin.earlier)) == (60, 4, 0.01, 8)
+    assert len(list((control / "gates/g/queries/q/attempts").iterdir())) == 2
 
 
 def test_all_tasks_of_a_run_meet_one_plan_and_so_do_late_ones_of_runs_before(control: Path) -> None:
@@ -83,7 +89,9 @@ def test_each_keeps_no_more_than_the_one_before_whatever_people_change_between(c
 def test_a_batch_whose_gate_may_shed_nothing_now_is_left_as_it_is(control: Path) -> None:
     for run in "abcd":
         assert _begin(control, run, bounds=None).plan.default == 0.8
-    assert not (control / "gates/g/queries/q/attempts").exists()
+    assert _begin(control, "d").plan.default == 0.8, "all tasks of a run agree on that"
+    later = _begin(control, "e")
+    assert (later.plan.default, later.attempt, later.cuts) == (0.2, 5, 1), "and a quarter when it may"
 
 
 def test_a_pin_of_an_unknown_run_is_met_again(control: Path) -> None:
@@ -169,7 +177,7 @@ def test_racing_processes_agree_and_each_run_has_an_attempt_of_its_own(control: 
         racer.join()
     by_run = {run: {json.dumps(pin) for named, pin in told if named == run} for run in "bc"}
     assert {len(pins) for pins in by_run.values()} == {1}, "tasks of one run meet one plan"
-    attempts = sorted(len(json.loads(*pins)["earlier"]) + 1 for pins in by_run.values())
+    attempts = sorted(json.loads(*pins)["attempt"] for pins in by_run.values())
     assert attempts == [2, 3]
     assert (PlanStore(control, "g", "q").pinned(0) or OPEN).attempt == 3, "whoever wrote last"
 
@@ -207,7 +215,7 @@ def test_what_a_killed_driver_left_of_attempts_is_swept(control: Path) -> None:
 
 def test_pins_and_records_of_0_1_0_are_of_a_first_attempt(control: Path) -> None:
     value = PinnedPlan(Plan(0.8), "plan", run="a").to_json()
-    assert not {"earlier", "whole"} & value.keys(), "and an older Headgate reads ours"
+    assert not {"attempt", "earlier", "cuts", "whole"} & value.keys(), "and an older Headgate reads ours"
     assert PinnedPlan.from_json(value).attempt == 1
     record = Record("g", "q", 0, 10, 8, 2, Plan(0.8)).to_json()
     del record["attempt"]

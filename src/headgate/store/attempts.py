@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from headgate.core.rescue import Rescue, within
@@ -25,6 +25,9 @@ from headgate.store.plans import PlanStore
 
 __all__ = ["Attempts", "Bounds"]
 
+#: Claims that are kept of a batch, and runs that a pin remembers: enough to know those that a task may
+#: come late from. A batch may be begun a thousand times.
+_KEPT, _REMEMBERED = 2, 8
 _ATTEMPT = re.compile(r"(\d+)-(\d+)\.json")
 
 
@@ -36,18 +39,13 @@ class Bounds:
     least: float
     classes: int = 0
 
-    def next(self, before: PinnedPlan) -> PinnedPlan:
-        """The pin of the attempt behind this one: whole, or with fewer rows of the same.
-
-        Equal to it in all but the run where nothing is left to shed.
-        """
-        earlier = (*before.earlier, before.run)
-        times = len(earlier) + 1 - self.rescue.whole
-        if times <= 0:
-            return replace(before, earlier=earlier)
-        whole = before.whole or before.plan
-        plan = within(self.rescue.tightened(whole, times, self.least, self.classes), before.plan)
-        return replace(before, plan=plan, origin="rescued", earlier=earlier, whole=whole)
+    def tightened(self, pin: PinnedPlan) -> PinnedPlan:
+        """The pin with fewer rows of the same; the pin itself where nothing is left to shed."""
+        whole, cuts = pin.whole or pin.plan, pin.cuts + 1
+        plan = within(self.rescue.tightened(whole, cuts, self.least, self.classes), pin.plan)
+        if plan.digest == pin.plan.digest:
+            return pin
+        return replace(pin, plan=plan, origin="rescued", cuts=cuts, whole=whole)
 
 
 class Attempts:
@@ -68,31 +66,37 @@ class Attempts:
         """The batch's pin in this run: the one found, or that of one more attempt at it.
 
         A batch that has ended meets what it met: it runs again since somebody rolled a checkpoint back.
-        So does one whose runs are not known, and one that nothing is left to shed of. `bounds` is asked
-        only where a batch was begun before; None: nothing may be shed now.
+        So does one whose runs are not known. `bounds` is asked only where a batch was begun before;
+        None: nothing may be shed for it now, and the attempt is counted all the same, so that all of
+        its tasks agree on that.
         """
         if not found.run or me.run in (found.run, *found.earlier):
             return found
         latest = found
         while (later := self._read(batch, latest.attempt + 1)) is not None:
             latest = later  # its writer was killed before it could write the pin
-        if me.run != latest.run:
+        if me.run not in (latest.run, *latest.earlier):
             if self._store.finished(batch):
                 return found
             allowed = bounds()
-            while allowed is not None and me.run not in (latest.run, *latest.earlier):
-                chosen = allowed.next(latest)
-                if chosen.attempt > allowed.rescue.whole and chosen.plan.digest == latest.plan.digest:
-                    break  # and no further attempt is counted: their number has a bound
-                latest = self._claim(batch, replace(chosen, run=me.run, call=call.number))
+            while me.run not in (latest.run, *latest.earlier):
+                latest = self._claim(batch, self._next(latest, me, call, allowed))
         if latest != found:
             self._write(batch, latest)
         return latest
 
+    @staticmethod
+    def _next(before: PinnedPlan, me: Holder, call: GateCall, allowed: Bounds | None) -> PinnedPlan:
+        """The pin of the attempt behind this one: whole, or with fewer rows of the same."""
+        earlier = (*before.earlier, before.run)[-_REMEMBERED:]
+        pin = replace(before, attempt=before.attempt + 1, earlier=earlier, run=me.run, call=call.number)
+        if allowed is None or pin.attempt <= allowed.rescue.whole:
+            return pin
+        return allowed.tightened(pin)
+
     def forget(self, batch: int, attempts: int) -> None:
         """The batch is in the ledger: its pin says all there is to know."""
-        numbers = range(2, attempts + 1)
-        store_of(self._folder).delete_many([self._path(batch, number) for number in numbers])
+        self._drop(batch, range(attempts - _KEPT, attempts + 1))
 
     def sweep(self) -> None:
         """Drop what is left of batches that have no pin any more: their driver was killed before."""
@@ -101,6 +105,10 @@ class Attempts:
             pinned = set(self._store.pinned_batches())
             gone = [name for name, match in names if match and int(match[1]) not in pinned]
             store_of(self._folder).delete_many([self._folder / name for name in gone])
+
+    def _drop(self, batch: int, numbers: Iterable[int]) -> None:
+        gone = [self._path(batch, number) for number in numbers if number > 1]
+        store_of(self._folder).delete_many(gone)
 
     def _path(self, batch: int, attempt: int) -> Place:
         return self._folder / f"{batch:012d}-{attempt:04d}.json"
@@ -120,6 +128,8 @@ class Attempts:
         while later is not None:
             self._store.repin(batch, later)
             later = self._read(batch, later.attempt + 1)
+        # A task of this run has seen the pin of the attempt before, or a later one.
+        self._drop(batch, [pin.attempt - _KEPT])
 
     def _claim(self, batch: int, pin: PinnedPlan) -> PinnedPlan:
         return PinnedPlan.from_json(claim_json(self._path(batch, pin.attempt), pin.to_json()))

@@ -35,15 +35,13 @@ class PinnedPlan:
     call: int = 0
     #: How large the batch was said to be when it was pinned; None where nobody could tell.
     expected: RowsExpected | None = None
-    #: Of a batch that may be rescued: the runs that began it before `run`, and did not end it; and the
-    #: plan that it was first pinned to, once it keeps fewer rows.
+    #: Of a batch that may be rescued: which attempt at it this is, and the latest of the runs that began
+    #: it before `run` and did not end it (`headgate.store.attempts`).
+    attempt: int = 1
     earlier: tuple[str, ...] = ()
+    #: Once it keeps fewer rows: how often its plan was tightened, and the first plan that it had.
+    cuts: int = 0
     whole: Plan | None = None
-
-    @property
-    def attempt(self) -> int:
-        """Which attempt at the batch this pin is of, as far as anybody counted them."""
-        return len(self.earlier) + 1
 
     @property
     def said(self) -> str:
@@ -66,7 +64,8 @@ class PinnedPlan:
         value = {"plan": self.plan.to_json(), "origin": self.origin, "shape": self.shape}
         optional: dict[str, Any] = {"note": self.note, "run": self.run, "call": self.call}
         optional["expected"] = None if self.expected is None else self.expected.to_json()
-        optional["earlier"] = list(self.earlier)
+        optional["attempt"] = self.attempt if self.attempt > 1 else 0
+        optional |= {"earlier": list(self.earlier), "cuts": self.cuts}
         optional["whole"] = None if self.whole is None else self.whole.to_json()
         return value | {name: said for name, said in optional.items() if said}
 
@@ -87,6 +86,8 @@ class PinnedPlan:
             str(value.get("run", "")),
             int(value.get("call", 0)),
             expected if isinstance(expected, RowsExpected) else None,
+            int(value.get("attempt", 1)),
             tuple(str(run) for run in value.get("earlier", ())),
+            int(value.get("cuts", 0)),
             None if whole is None else Plan.from_json(whole),
         )

@@ -16,6 +16,8 @@ import headgate as hg
 from headgate.spark.loop.loop import ControlLoop
 from headgate.spark.worker_errors import said_by_worker
 from headgate.store.ledger.audit import audit
+from headgate.store.ledger.records import queries_of
+from headgate.store.plans import PlanStore
 from tests.spark.conftest import forget_last_commit, records
 
 SCHEMA = "id bigint"
@@ -118,17 +120,16 @@ def _with_room(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from seen
 
 
-def test_state_and_files_of_a_failed_attempt_are_as_if_it_had_not_been(
+def test_files_of_a_failed_attempt_are_not_seen_and_a_batch_that_is_there_is_no_attempt(
     spark: SparkSession, file_stream: Any, to_files: Any, control: Path, tmp_path: Path
 ) -> None:
-    """The attempt that fails has written its state: who saw it would take every row for a duplicate."""
     stream = file_stream(SCHEMA)
     stream.add([{"id": i} for i in range(1000)])
     gate: Any = {"rate": 1.0, "control": control, "rescue": hg.Rescue("files", keep=0.5, whole=1)}
 
     def run() -> None:
-        once = stream.frame().transform(hg.gate("g", **gate)).dropDuplicates(["id"])
-        to_files(once.repartition(1).mapInArrow(_with_room, "id bigint, _weight double"))
+        kept = stream.frame().transform(hg.gate("g", **gate))
+        to_files(kept.repartition(1).mapInArrow(_with_room, "id bigint, _weight double"))
 
     def written() -> list[int]:
         return sorted(row.id for row in spark.read.parquet(str(tmp_path / "out")).collect())
@@ -136,19 +137,31 @@ def test_state_and_files_of_a_failed_attempt_are_as_if_it_had_not_been(
     with pytest.raises(StreamingQueryException, match="out of room"):
         run()
     run()
+    first = written()
     (record,) = records(control, "g")
-    assert (record.attempt, record.kept, record.arrived) == (2, len(written()), 1000)
-    assert 0 < record.kept <= ROOM
-    first = set(written())
+    assert (record.attempt, record.kept, record.arrived) == (2, len(first), 1000)
+    assert 0 < len(first) <= ROOM
     # The sink has the batch, and Spark does not know: it is passed over, and no attempt is counted.
-    forget_last_commit(tmp_path / "checkpoint")
-    run()
-    assert set(written()) == first
-    assert [r.attempt for r in records(control, "g")] == [2]
-    # Duplicates of what was kept are known; what was shed was never seen.
-    stream.add([{"id": i} for i in range(500)])
-    run()
-    assert written() == sorted(first | set(range(500)))
+    for _ in range(2):
+        forget_last_commit(tmp_path / "checkpoint")
+        run()
+    assert written() == first
+    assert [(r.attempt, r.kept) for r in records(control, "g")] == [(2, len(first))]
+    (query,) = queries_of(control, "g")
+    pin = PlanStore(control, "g", query).pinned(0)
+    assert pin is not None
+    assert (pin.attempt, pin.plan) == (2, record.plan)
+
+
+def test_a_query_with_state_is_refused_at_its_first_batch(
+    spark: SparkSession, file_stream: Any, to_files: Any, control: Path
+) -> None:
+    stream = file_stream(SCHEMA)
+    stream.add([{"id": 1}])
+    gate = hg.gate("g", rate=1.0, control=control, rescue=hg.Rescue("files"))
+    with pytest.raises(StreamingQueryException) as refused:
+        to_files(stream.frame().transform(gate).dropDuplicates(["id"]))
+    assert "keeps state" in (said_by_worker(refused.value) or "")
 
 
 def test_another_sink_than_people_said_ends_the_query_at_its_first_batch(

@@ -53,7 +53,7 @@ def test_a_task_of_a_stream_knows_its_query_and_its_batch(monkeypatch: pytest.Mo
 def rescuing(control: Path, monkeypatch: pytest.MonkeyPatch) -> TaskPlan:
     """The lookup of a gate that rescues, in a folder in which its query has begun."""
     SettingsFile(control, "g").declare(GateSettings(rate=0.8))
-    tell_checkpoint(control, "q", "/checkpoint", "FileSink[/out]")
+    tell_checkpoint(control, "q", str(control / "checkpoint"), "FileSink[/out]")
     shape = GateShape(("id",), 1)
     shape.save(control, "g")
     store = PlanStore(control, "g", "q")
@@ -91,7 +91,7 @@ def test_in_monitor_mode_nothing_is_shed_for_a_rescue_either(
 def test_another_sink_is_refused_before_anything_is_pinned(
     rescuing: TaskPlan, control: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tell_checkpoint(control, "q", "/checkpoint", "KafkaTable")
+    tell_checkpoint(control, "q", str(control / "checkpoint"), "KafkaTable")
     with pytest.raises(RescueRefused, match=r"sink='files'.*writes to KafkaTable"):
         _started(rescuing, monkeypatch)
     assert PlanStore(control, "g", "q").pinned(0) is None
@@ -101,8 +101,32 @@ def test_a_driver_that_cannot_see_the_sink_is_not_waited_for(
     rescuing: TaskPlan, control: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headgate.spark.gate.rescue_refused._TOLD_WITHIN_S", float("inf"))
-    tell_checkpoint(control, "q", "/checkpoint")
+    tell_checkpoint(control, "q", str(control / "checkpoint"))
     assert _started(rescuing, monkeypatch) == [0.8]
+
+
+def test_a_driver_that_says_nothing_costs_the_rescue_and_not_the_query(
+    rescuing: TaskPlan, control: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headgate.spark.gate.rescue_refused._TOLD_WITHIN_S", 0.0)
+    told = control / "queries" / "q.json"
+    before = told.read_text()
+    told.unlink()
+    assert _started(rescuing, monkeypatch, 4) == [0.8] * 4
+    told.write_text(before)
+    assert _started(rescuing, monkeypatch) == [0.2]
+
+
+def test_a_query_with_state_or_a_checkpoint_that_cannot_be_read_is_refused(
+    rescuing: TaskPlan, control: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (control / "checkpoint" / "state").mkdir(parents=True)
+    with pytest.raises(RescueRefused, match="keeps state"):
+        _started(rescuing, monkeypatch)
+    tell_checkpoint(control, "q", "hdfs://node/checkpoint", "FileSink[/out]")
+    with pytest.raises(RescueRefused, match="give checkpoint="):
+        _started(rescuing, monkeypatch)
+    assert PlanStore(control, "g", "q").pinned(0) is None
 
 
 def test_a_job_that_bears_another_name_than_its_run_is_refused(

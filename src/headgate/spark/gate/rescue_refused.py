@@ -12,10 +12,11 @@ import time
 from headgate.core.rescue import Rescue, kind_of_sink
 from headgate.errors import BadArgument, RescueRefused
 from headgate.policies import Policy
+from headgate.store.folder import is_used
 from headgate.store.places.place import Place
 from headgate.store.query_facts import told_of
 
-__all__ = ["refuse_frame", "refuse_run", "refuse_sink"]
+__all__ = ["refuse_frame", "refuse_run", "refuse_sink", "refuse_state"]
 
 #: How long a run's first batch waits for the driver's word of what it writes to, which takes some
 #: milliseconds where the driver has anything to do besides.
@@ -48,19 +49,41 @@ def refuse_run(gate: str, query: str, batch: int, run: str) -> None:
         )
 
 
-def refuse_sink(gate: str, rescue: Rescue, control: Place, query: str, *, wait: bool) -> None:
+def refuse_sink(gate: str, rescue: Rescue, control: Place, query: str, *, wait: bool) -> bool:
     """In a task: of another sink than people said, what a failed attempt wrote might stay.
 
-    With `wait`: the driver knows it, and a run's first batch may be sooner than its word.
+    With `wait`: the driver knows it, and a run's first batch may be sooner than its word. False where
+    that does not come: nothing is known of the query then, and nothing may be done.
     """
     until = time.monotonic() + (_TOLD_WITHIN_S if wait else 0.0)
     while not (facts := told_of(control, query)) and time.monotonic() < until:
         time.sleep(_STEP_S)
     told = facts.get("sink")
     if told is None or kind_of_sink(told) == rescue.sink:
-        return
+        return bool(facts) or not wait
     raise RescueRefused(
         f"gate {gate!r} has rescue=Rescue(sink={rescue.sink!r}), and query {query} writes to {told}: a "
         "batch that runs again may keep fewer rows only where nothing of the attempt before is left. "
         "Name the sink that it is, if Rescue takes it, or leave rescue= out"
     )
+
+
+def refuse_state(gate: str, checkpoint: Place | None, query: str) -> None:
+    """In a task: state that a failed attempt has written may stay, under the name of the batch.
+
+    Spark writes a batch's state as its tasks end, and counts on an attempt that runs again to write the
+    same. It asks for what is there to be replaced, and goes on where a file system does not do that. A
+    query with state has a folder for it in its checkpoint from before its first task.
+    """
+    if checkpoint is None:
+        raise RescueRefused(
+            f"gate {gate!r}: rescue= must see in the checkpoint of query {query} whether it keeps "
+            "state, and this process cannot read that: give checkpoint=, a folder or an address in an object "
+            "store, or leave rescue= out"
+        )
+    if is_used(checkpoint / "state"):
+        raise RescueRefused(
+            f"gate {gate!r}: query {query} keeps state (an aggregate, dropDuplicates, a stream join) in "
+            f"{checkpoint}, and a batch that runs again with fewer rows may leave there what the attempt "
+            "before has written: leave rescue= out, or keep state in a query of its own behind the sink"
+        )

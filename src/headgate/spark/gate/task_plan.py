@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 from pyspark import TaskContext
 
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.core.rescue import Rescue
 from headgate.errors import NamedTwice, OwnedElsewhere, RescueRefused, ShapeChanged
-from headgate.spark.gate.rescue_refused import refuse_run, refuse_sink
+from headgate.spark.checkpoint import checkpoint_place
+from headgate.spark.gate.rescue_refused import refuse_run, refuse_sink, refuse_state
 from headgate.spark.gate.resolver import SizedBatches
 from headgate.store.attempts import Attempts, Bounds
 from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 from headgate.store.lease import Holder, Watch
-from headgate.store.places.place import place_from
+from headgate.store.places.place import Place, place_from
 from headgate.store.plans import PinnedPlan, PlanStore, Resolve
+from headgate.store.query_facts import checkpoint_of
 from headgate.store.shape_files import difference
 
 __all__ = ["TaskPlan", "batch_of_task", "run_of_task"]
@@ -81,18 +83,14 @@ class TaskPlan:
 
     def pin(self, query: str, batch: int) -> PinnedPlan:
         """The same, with why it is this batch's."""
-        control = place_from(self.control)
-        store = PlanStore(control, self.gate, query, watch=_WATCH)
+        store = PlanStore(place_from(self.control), self.gate, query, watch=_WATCH)
         me = None if self.driver is None else replace(self.driver, run=run_of_task())
         try:
-            if self.rescue is not None:
-                # First, as the shape below: a run that is refused is no attempt at the batch.
-                refuse_run(self.gate, query, batch, "" if me is None else me.run)
-                refuse_sink(self.gate, self.rescue, control, query, wait=self.sink_told)
+            # First, as the shape below: a run that is refused is no attempt at the batch.
+            bounds = None if self.rescue is None else self._bounded(self.rescue, query, batch, me)
             found = store.pin(batch, self.fallback, self.shape, me, self.call, self._resolve(query))
-            if self.rescue is not None and me is not None:
+            if bounds is not None and me is not None:
                 found = self._of_this_shape(found, query, batch)
-                bounds = partial(self._bounds, self.rescue)
                 found = Attempts(store).of_run(batch, found, me, self.call, bounds)
         except (OwnedElsewhere, NamedTwice, RescueRefused, ShapeChanged):
             raise
@@ -100,13 +98,33 @@ class TaskPlan:
             return self._without_plan(store, batch)
         return self._of_this_shape(found, query, batch)
 
-    def _bounds(self, rescue: Rescue) -> Bounds | None:
-        """How far a rescue may go under the settings that hold; None where nothing may be shed."""
-        from headgate.store.settings_file import SettingsFile
+    def _checkpoint(self, query: str) -> Place | None:
+        """The query's checkpoint, where this process can read it."""
+        control = place_from(self.control)
+        if self.resolver is not None:
+            found, _ = SizedBatches.from_text(self.resolver).checkpoint_of(control, query, wait=False)
+            return found
+        told = checkpoint_of(control, query)
+        return None if told is None else checkpoint_place(told)
 
-        settings = SettingsFile(place_from(self.control), self.gate).effective()
-        shedding = settings.mode == "shed"
-        return Bounds(rescue, settings.min_keep, self.classes) if shedding else None
+    def _bounded(
+        self, rescue: Rescue, query: str, batch: int, me: Holder | None
+    ) -> Callable[[], Bounds | None]:
+        """What a rescue may do to this batch, asked when it must be known; refused where it may harm."""
+        control = place_from(self.control)
+        refuse_run(self.gate, query, batch, "" if me is None else me.run)
+        if not refuse_sink(self.gate, rescue, control, query, wait=self.sink_told):
+            return lambda: None  # the driver says nothing: no query dies of that
+        refuse_state(self.gate, self._checkpoint(query), query)
+
+        def bounds() -> Bounds | None:
+            from headgate.store.settings_file import SettingsFile  # late: most batches run once
+
+            settings = SettingsFile(control, self.gate).effective()
+            shedding = settings.mode == "shed"
+            return Bounds(rescue, settings.min_keep, self.classes) if shedding else None
+
+        return bounds
 
     def _resolve(self, query: str) -> Resolve | None:
         text, control = self.resolver, place_from(self.control)
