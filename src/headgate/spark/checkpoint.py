@@ -36,6 +36,7 @@ __all__ = [
     "query_in",
     "records_between",
     "sink_described",
+    "state_kept_apart",
 ]
 
 
@@ -174,6 +175,17 @@ def planned_at(checkpoint: Place, batch: int) -> float | None:
     version, told, *_ = text.split("\n")
     at_ms = json.loads(told).get("batchTimestampMs") if version == "v1" else None
     return at_ms / 1000.0 if isinstance(at_ms, int) and at_ms > 0 else None
+
+
+def state_kept_apart(checkpoint: Place, batch: int) -> bool:
+    """Whether the batches before this one named the state that they ended with, an attempt's own.
+
+    A checkpoint without any says nothing against it.
+    """
+    try:
+        return batch == 0 or _text_of(checkpoint / "commits" / str(batch - 1)).startswith("v2\n")
+    except OSError:
+        return False
 
 
 def first_offsets(checkpoint: Place, source: int) -> Any:

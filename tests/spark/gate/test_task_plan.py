@@ -120,9 +120,19 @@ def test_a_driver_that_says_nothing_costs_the_rescue_and_not_the_query(
 def test_a_query_with_state_or_a_checkpoint_that_cannot_be_read_is_refused(
     rescuing: TaskPlan, control: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (control / "checkpoint" / "state").mkdir(parents=True)
+    checkpoint = control / "checkpoint"
+    (checkpoint / "state").mkdir(parents=True)
     with pytest.raises(RescueRefused, match="keeps state"):
         _started(rescuing, monkeypatch)
+    apart = replace(rescuing, state_apart=True)
+    with pytest.raises(RescueRefused, match="keeps state"):
+        apart.of("q", 7)  # nobody knows what its batches before this one have written
+    (checkpoint / "commits").mkdir()
+    (checkpoint / "commits" / "6").write_text("v1\n{}")
+    with pytest.raises(RescueRefused, match="checkpointFormatVersion=2"):
+        apart.of("q", 7)
+    (checkpoint / "commits" / "6").write_text('v2\n{"stateUniqueIds":{}}')
+    assert apart.of("q", 7).default == 0.8
     tell_checkpoint(control, "q", "hdfs://node/checkpoint", "FileSink[/out]")
     with pytest.raises(RescueRefused, match="give checkpoint="):
         _started(rescuing, monkeypatch)

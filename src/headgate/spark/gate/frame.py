@@ -41,7 +41,7 @@ from headgate.spark.gate.meter import before_gate, behind_draw, behind_gate, met
 from headgate.spark.gate.plan_source import FORMAT, PlanSource
 from headgate.spark.gate.predicates import require_predicate
 from headgate.spark.gate.read_limits import read_limit
-from headgate.spark.gate.rescue_refused import refuse_frame
+from headgate.spark.gate.rescue_refused import STATE_FORMAT, refuse_frame
 from headgate.spark.gate.resolver import Resolver
 from headgate.spark.gate.shape import THRESHOLD, WEIGHT, GateShape, Limits, quoted, quoted_name
 from headgate.spark.gate.task_plan import TaskPlan
@@ -259,6 +259,7 @@ class Gate:
         if self.rescue is not None:
             options["rescue"] = json.dumps(self.rescue.to_json())
             options |= {} if is_connect(spark) else {"sink_told": ""}
+            options |= {"state_apart": ""} if spark.conf.get(STATE_FORMAT, None) == "2" else {}
         if trial is not None:
             options["trial"] = trial
         return spark.read.format(FORMAT).options(**options).load()

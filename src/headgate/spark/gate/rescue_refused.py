@@ -12,12 +12,15 @@ import time
 from headgate.core.rescue import Rescue, kind_of_sink
 from headgate.errors import BadArgument, RescueRefused
 from headgate.policies import Policy
+from headgate.spark.checkpoint import state_kept_apart
 from headgate.store.folder import is_used
 from headgate.store.places.place import Place
 from headgate.store.query_facts import told_of
 
-__all__ = ["refuse_frame", "refuse_run", "refuse_sink", "refuse_state"]
+__all__ = ["STATE_FORMAT", "refuse_frame", "refuse_run", "refuse_sink", "refuse_state"]
 
+#: Spark's setting for the format of the state of new checkpoints.
+STATE_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 #: How long a run's first batch waits for the driver's word of what it writes to, which takes some
 #: milliseconds where the driver has anything to do besides.
 _TOLD_WITHIN_S, _STEP_S = 5.0, 0.01
@@ -68,22 +71,27 @@ def refuse_sink(gate: str, rescue: Rescue, control: Place, query: str, *, wait: 
     )
 
 
-def refuse_state(gate: str, checkpoint: Place | None, query: str) -> None:
+def refuse_state(
+    gate: str, checkpoint: Place | None, query: str, batch: int, *, kept_apart: bool
+) -> None:
     """In a task: state that a failed attempt has written may stay, under the name of the batch.
 
     Spark writes a batch's state as its tasks end, and counts on an attempt that runs again to write the
-    same. It asks for what is there to be replaced, and goes on where a file system does not do that. A
-    query with state has a folder for it in its checkpoint from before its first task.
+    same. It asks for what is there to be replaced, and goes on where a file system does not do that
+    (seen on 4.3.0 through Hadoop's plain `FileSystem`). Only state of Spark's second format has a name
+    for each attempt: `kept_apart` says that new checkpoints have it, and what was committed tells of
+    old ones. A query with state has a folder for it in its checkpoint from before its first task.
     """
     if checkpoint is None:
         raise RescueRefused(
             f"gate {gate!r}: rescue= must see in the checkpoint of query {query} whether it keeps "
-            "state, and this process cannot read that: give checkpoint=, a folder or an address in an object "
-            "store, or leave rescue= out"
+            "state, and this process cannot read that: give checkpoint=, a folder or an address in an "
+            "object store, or leave rescue= out"
         )
-    if is_used(checkpoint / "state"):
-        raise RescueRefused(
-            f"gate {gate!r}: query {query} keeps state (an aggregate, dropDuplicates, a stream join) in "
-            f"{checkpoint}, and a batch that runs again with fewer rows may leave there what the attempt "
-            "before has written: leave rescue= out, or keep state in a query of its own behind the sink"
-        )
+    if not is_used(checkpoint / "state") or (kept_apart and state_kept_apart(checkpoint, batch)):
+        return
+    raise RescueRefused(
+        f"gate {gate!r}: query {query} keeps state (an aggregate, dropDuplicates, a stream join), and a "
+        "batch that runs again with fewer rows may leave there what the attempt before has written. A "
+        f"new checkpoint with RocksDB and {STATE_FORMAT}=2 keeps attempts apart; or leave rescue= out"
+    )

@@ -76,6 +76,8 @@ class TaskPlan:
     classes: int = 0
     #: Whether the driver can see what its queries write to, and tells.
     sink_told: bool = False
+    #: Whether new checkpoints keep the state of a batch's attempts apart.
+    state_apart: bool = False
 
     def of(self, query: str, batch: int) -> Plan:
         """The plan of this batch, from now on and for every attempt."""
@@ -115,7 +117,8 @@ class TaskPlan:
         refuse_run(self.gate, query, batch, "" if me is None else me.run)
         if not refuse_sink(self.gate, rescue, control, query, wait=self.sink_told):
             return lambda: None  # the driver says nothing: no query dies of that
-        refuse_state(self.gate, self._checkpoint(query), query)
+        checkpoint = self._checkpoint(query)
+        refuse_state(self.gate, checkpoint, query, batch, kept_apart=self.state_apart)
 
         def bounds() -> Bounds | None:
             from headgate.store.settings_file import SettingsFile  # late: most batches run once
