@@ -13,6 +13,7 @@ import pytest
 from headgate.core.load import LoadSample
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.core.rescue import Rescue
+from headgate.errors import SnapshotError
 from headgate.policies import Uniform
 from headgate.run.gate_report import BatchReport
 from headgate.run.gate_run import GateRun
@@ -211,6 +212,12 @@ def test_what_a_killed_driver_left_of_attempts_is_swept(control: Path) -> None:
     store.unpin(1)
     Attempts(store).sweep()
     assert {path.name[:12] for path in folder.glob("*.json")} <= {f"{0:012d}"}
+
+
+@pytest.mark.parametrize("broken", [{"attempt": "many"}, {"attempt": -3}, {"cuts": 1.5}, {"whole": 7}])
+def test_what_is_no_pin_is_said_to_be_none(broken: dict[str, Any]) -> None:
+    with pytest.raises(SnapshotError):
+        PinnedPlan.from_json(PinnedPlan(Plan(0.8), "plan").to_json() | broken)
 
 
 def test_pins_and_records_of_0_1_0_are_of_a_first_attempt(control: Path) -> None:

@@ -77,7 +77,7 @@ class PinnedPlan:
         expected = value.get("expected")
         with contextlib.suppress(SnapshotError):  # it decides nothing, and must not cost the plan
             expected = None if expected is None else RowsExpected.from_json(expected)
-        whole = value.get("whole")
+        whole, earlier = value.get("whole"), value.get("earlier")
         return cls(
             Plan.from_json(value["plan"]),
             str(value["origin"]),
@@ -86,8 +86,15 @@ class PinnedPlan:
             str(value.get("run", "")),
             int(value.get("call", 0)),
             expected if isinstance(expected, RowsExpected) else None,
-            int(value.get("attempt", 1)),
-            tuple(str(run) for run in value.get("earlier", ())),
-            int(value.get("cuts", 0)),
+            max(1, _count(value, "attempt")),
+            tuple(map(str, earlier)) if isinstance(earlier, list) else (),
+            _count(value, "cuts"),
             None if whole is None else Plan.from_json(whole),
         )
+
+
+def _count(value: dict[str, Any], name: str) -> int:
+    found = value.get(name, 0)
+    if type(found) is not int or found < 0:
+        raise SnapshotError(f"{name}={found!r} of a pinned plan is no count: remove the batch's pin")
+    return found
