@@ -58,8 +58,14 @@ PAGES = {
     "Four systems": ["docs/guard", "docs/groups", "docs/joins", "docs/sites"],
     "Run it": [
         *("docs/operations", "docs/page", "docs/job", "docs/what-if", "docs/sources", "docs/kafka"),
-        *("docs/ledger", "docs/backfill", "docs/estimates", "docs/control-store", "docs/clusters"),
-        *("docs/coordinator", "docs/compatibility", "docs/spark-versions", "docs/real-time-mode"),
+        *("docs/ledger", "docs/backfill", "docs/rescue", "docs/estimates", "docs/control-store"),
+        *(
+            "docs/clusters",
+            "docs/coordinator",
+            "docs/compatibility",
+            "docs/spark-versions",
+            "docs/real-time-mode",
+        ),
     ],
     "Look up": ["docs/site/reference", "docs/json", "docs/sic", "docs/glossary", "CHANGELOG"],
     "Know why": [

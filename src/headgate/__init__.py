@@ -13,6 +13,7 @@ from headgate.control import Controller, ControllerConfig, FixedRate, HoldDelay,
 from headgate.core.groups import GroupStats
 from headgate.core.load import Budget, LoadSample, ReadLimit
 from headgate.core.plan import Plan
+from headgate.core.rescue import Rescue
 from headgate.errors import (
     BadArgument,
     ControlFolderError,
@@ -25,6 +26,7 @@ from headgate.errors import (
     NamedTwice,
     NotAsRecorded,
     OwnedElsewhere,
+    RescueRefused,
     ShapeChanged,
     SnapshotError,
     UnknownColumn,
@@ -99,6 +101,8 @@ __all__ = [
     "Policy",
     "ReadLimit",
     "Repairable",
+    "Rescue",
+    "RescueRefused",
     "ShapeChanged",
     "Site",
     "SnapshotError",

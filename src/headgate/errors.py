@@ -16,6 +16,7 @@
     ├── CoordinatorRefused                        a coordinator answers, and says no
     ├── WorkerError                               Python workers cannot do what is asked
     ├── ShapeChanged                              a batch began under another identity, seed or keep
+    ├── RescueRefused                             the query's sink is none that a rescue is safe for
     ├── NotAsRecorded                             a batch that was read again is not what was recorded
     ├── GuardedFunctionError                      a guarded function failed on a row
     ├── JobProblems                               a job file cannot run as it is (headgate.job.problems)
@@ -45,6 +46,7 @@ __all__ = [
     "NamedTwice",
     "NotAsRecorded",
     "OwnedElsewhere",
+    "RescueRefused",
     "ShapeChanged",
     "SnapshotError",
     "UnknownColumn",
@@ -129,6 +131,10 @@ class WorkerError(HeadgateError):
 
 class ShapeChanged(HeadgateError):
     """A batch that runs again began under another identity, seed or keep than the gate has now."""
+
+
+class RescueRefused(HeadgateError):
+    """A gate was told to rescue batches, and the query writes to another sink than it was told."""
 
 
 class NotAsRecorded(HeadgateError):

@@ -107,6 +107,14 @@ def test_show_says_what_monitor_mode_would_shed_and_what_failed_open(folder: Pat
     assert "fail-open" in shown
 
 
+def test_show_says_which_attempt_ended_a_batch_and_whether_it_was_rescued(folder: Path) -> None:
+    Ledger(folder, "rides", QUERY).append(record(5, attempt=2))
+    Ledger(folder, "rides", QUERY).append(record(6, attempt=3, origin="rescued"))
+    shown = "".join(run("ledger", "show", folder).stdout.split())
+    assert "(attempt2)" in shown
+    assert "(rescued,attempt3)" in shown
+
+
 def test_a_query_is_found_by_its_first_characters(folder: Path) -> None:
     value = json.loads(run("ledger", "show", folder, "--query", "3f2a", "--json").stdout)
     assert [entry["query"] for entry in value["ledgers"]] == [QUERY]

@@ -31,6 +31,7 @@ def bench() -> None:
       headgate bench hold-sweep      whether that is flat around the controller's numbers
       headgate bench guard           a guarded function under overload, by policy
       headgate bench replay --quick  what a replayed batch keeps
+      headgate bench rescue          a batch that dies at every restart, with and without rescue
       headgate bench backfill        repaying shed rows beside a plain query, and beside a live one
       headgate bench cod             shedding by group in front of Spark's aggregates
       headgate bench coverage        do 95 % intervals hold the truth on real data?
@@ -101,6 +102,11 @@ _benchmark(
     takes="10 seconds; quick: 5.",
 )
 _benchmark("replay", "Whether a replayed batch keeps the same rows.")
+_benchmark(
+    "rescue",
+    "A batch that outgrew a worker's memory in an outage: every start, with and without rescue.",
+    takes="A minute.",
+)
 _benchmark(
     "backfill",
     "How fast shed rows are repaid beside a plain query over the same rows, and what a live query "

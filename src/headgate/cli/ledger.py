@@ -113,6 +113,9 @@ def _then(record: Record) -> Text:
         notes.append("(repaired)")
     if record.origin.startswith(("fail", "lost")):
         notes.append(Text(f"({record.origin})", "yellow"))
+    if record.attempt > 1:
+        rescued = "rescued, " if record.origin == "rescued" else ""
+        notes.append(Text(f"({rescued}attempt {record.attempt})", "yellow"))
     if record.kind == "guard" and record.found.groups:
         notes.append(
             "(" + ", ".join(f"{name} {rows:,}" for name, rows in record.found.groups.items()) + ")"

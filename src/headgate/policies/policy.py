@@ -20,7 +20,7 @@ __all__ = ["OF_THE_GATE", "Grouping", "Policy"]
 OF_THE_GATE = (
     "hold", "delay", "rate", "control", "keep", "controller", "arrival", "identity", "mode", "min_keep",
     "on_failure", "start", "seed", "weight", "on_reshape", "retention", "checkpoint", "inside",
-    "first_rows",
+    "first_rows", "rescue",
 )  # fmt: skip
 
 

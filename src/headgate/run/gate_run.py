@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -22,6 +23,7 @@ from headgate.run.gate_spec import GateSpec
 from headgate.run.groups_seen import GroupsSeen
 from headgate.run.run import SettledRun
 from headgate.settings import GateSettings
+from headgate.store.attempts import Attempts
 from headgate.store.ledger.records import Evidence, Findings, Record, Size
 from headgate.store.plans import PinnedPlan
 from headgate.store.query_facts import checkpoint_of
@@ -201,7 +203,11 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
         """One batch is over: decide, publish, record."""
         self._faults.begin()
         self._met = self._plan_of(report)
-        return super().take_up(report)
+        record = super().take_up(report)
+        if self._met.attempt > 1:
+            with contextlib.suppress(OSError):
+                Attempts(self._store).forget(record.batch, self._met.attempt)
+        return record
 
     def learn(self, report: BatchReport) -> None:
         """From a batch whose counts can be true."""
@@ -311,9 +317,9 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
         self._faults.end()
         sample, (confirmed_by, doubt) = report.sample, self._witnessed
         met = self._met
-        if met.note not in ("", self._said):
-            self._said = met.note
-            log.warning("%s: batch %d: %s", self, sample.batch_id, met.note)
+        if met.said not in ("", self._said):
+            self._said = met.said
+            log.warning("%s: batch %d: %s", self, sample.batch_id, met.said)
         remark, would_shed = self._faults.said, 0
         if not self._faults.now:
             try:
@@ -328,10 +334,11 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
             plan=met.plan,
             shape=met.shape or self.spec.shape,
             origin=met.origin,
+            attempt=met.attempt,
             mode=self.settings.mode,
             would_shed=would_shed,
             state="fault" if self._faults.now else self._budget.state,
-            why="; ".join(filter(None, (remark, met.note, self._budget.why))),
+            why="; ".join(filter(None, (remark, met.said, self._budget.why))),
             size=Size.of(met.expected),
             found=Findings(self._group_counts(report), _measures(report, met.plan)),
             evidence=Evidence(

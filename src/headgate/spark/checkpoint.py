@@ -35,6 +35,8 @@ __all__ = [
     "open_checkpoint",
     "query_in",
     "records_between",
+    "sink_described",
+    "state_kept_apart",
 ]
 
 
@@ -101,6 +103,14 @@ def location_of(query: StreamingQuery) -> str | None:
     return "/" + location[len("file:") :].lstrip("/") if location.startswith("file:") else location
 
 
+def sink_described(query: StreamingQuery) -> str | None:
+    """What a query that runs writes to, in Spark's words; None over Connect, which does not tell."""
+    try:
+        return str(query._jsq.streamingQuery().sink().toString())
+    except Exception:  # Connect has no such thing, and another Spark may not
+        return None
+
+
 def check_checkpoint(checkpoint: str | os.PathLike[str]) -> str:
     """The location, if it can be a query's checkpoint: one, or a folder that is to become one."""
     location = os.fspath(checkpoint) if isinstance(checkpoint, str | os.PathLike) else ""
@@ -165,6 +175,17 @@ def planned_at(checkpoint: Place, batch: int) -> float | None:
     version, told, *_ = text.split("\n")
     at_ms = json.loads(told).get("batchTimestampMs") if version == "v1" else None
     return at_ms / 1000.0 if isinstance(at_ms, int) and at_ms > 0 else None
+
+
+def state_kept_apart(checkpoint: Place, batch: int) -> bool:
+    """Whether the batches before this one named the state that they ended with, an attempt's own.
+
+    A checkpoint without any says nothing against it.
+    """
+    try:
+        return batch == 0 or _text_of(checkpoint / "commits" / str(batch - 1)).startswith("v2\n")
+    except OSError:
+        return False
 
 
 def first_offsets(checkpoint: Place, source: int) -> Any:

@@ -30,14 +30,14 @@ def said_by_spark(error: Exception) -> str | None:
     return found[1].strip() if found else (text.splitlines() or [type(error).__name__])[0]
 
 
-_REFUSED = re.compile(r"(?:ShapeChanged|OwnedElsewhere|NamedTwice): ((?:gate|guard) .*)")
+_REFUSED = re.compile(r"(?:ShapeChanged|OwnedElsewhere|NamedTwice|RescueRefused): ((?:gate|guard) .*)")
 
 
 def said_by_worker(error: BaseException | None) -> str | None:
     """What a worker said that would not run a batch; None if it ended of something else.
 
-    That is `ShapeChanged`, `OwnedElsewhere` or `NamedTwice`. Spark says only that a stream's subquery
-    failed; why is in the causes.
+    That is `ShapeChanged`, `OwnedElsewhere`, `NamedTwice` or `RescueRefused`. Spark says only that a
+    stream's subquery failed; why is in the causes.
     """
     while error is not None:
         found = _REFUSED.search(str(error))

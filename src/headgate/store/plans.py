@@ -5,7 +5,6 @@ Read by Spark's Python workers once a batch, so this module imports little.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import time
@@ -17,12 +16,13 @@ from typing import Any
 from headgate.core.batch_size import RowsExpected
 from headgate.core.offer import Offered
 from headgate.core.plan import Plan
-from headgate.errors import NamedTwice, SnapshotError
+from headgate.errors import NamedTwice
 from headgate.store.beats import beats_place, heard_in
 from headgate.store.file_age import age_by_the_store
 from headgate.store.folder import claim_json, names_in, write_json
 from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 from headgate.store.lease import Holder, Lease, Watch, this_process
+from headgate.store.pinned_plan import PinnedPlan
 from headgate.store.places.contract import Held
 from headgate.store.places.place import Place
 from headgate.store.places.stores import store_of
@@ -43,56 +43,6 @@ _WAIT_STEP_S, _REQUEST_STEP_S = 0.01, 0.05
 _PIN = re.compile(r"(\d+)\.json")
 #: Pins of settled batches that are kept for a checkpoint that someone rolls back.
 KEPT_PINS = 200
-
-
-@dataclass(frozen=True)
-class PinnedPlan:
-    """A plan, and why it is this batch's: ``plan``, ``start``, ``fail-open``, ``fail-closed``.
-
-    ``lost-plan``: the batch had run before, and what it met then cannot be known any more.
-    """
-
-    plan: Plan
-    origin: str
-    #: The digest of the `GateShape` that the batch met when it first ran.
-    shape: str = ""
-    #: What cannot be known of the batch, for the ledger.
-    note: str = ""
-    #: The run that pinned it, and the number of the gate's call in it (`GateCall`).
-    run: str = ""
-    call: int = 0
-    #: How large the batch was said to be when it was pinned; None where nobody could tell.
-    expected: RowsExpected | None = None
-
-    @property
-    def sized(self) -> bool:
-        """Whether the plan is for the batch's own size."""
-        return self.expected is not None and self.expected.rows is not None
-
-    def to_json(self) -> dict[str, Any]:
-        """As the pin's file has it."""
-        value = {"plan": self.plan.to_json(), "origin": self.origin, "shape": self.shape}
-        optional: dict[str, Any] = {"note": self.note, "run": self.run, "call": self.call}
-        optional["expected"] = None if self.expected is None else self.expected.to_json()
-        return value | {name: said for name, said in optional.items() if said}
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> PinnedPlan:
-        """The pin that `to_json` wrote, in this version or an earlier one."""
-        if not (isinstance(value, dict) and {"plan", "origin"} <= value.keys()):
-            raise SnapshotError(f"{value!r} is no pinned plan: start with a new control folder")
-        expected = value.get("expected")
-        with contextlib.suppress(SnapshotError):  # it decides nothing, and must not cost the plan
-            expected = None if expected is None else RowsExpected.from_json(expected)
-        return cls(
-            Plan.from_json(value["plan"]),
-            str(value["origin"]),
-            str(value.get("shape", "")),
-            str(value.get("note", "")),
-            str(value.get("run", "")),
-            int(value.get("call", 0)),
-            expected if isinstance(expected, RowsExpected) else None,
-        )
 
 
 @dataclass(frozen=True)
@@ -374,6 +324,17 @@ class PlanStore:
         if record is None:
             return None, True
         return PinnedPlan(record.plan, record.origin, record.shape), False
+
+    def finished(self, batch: int) -> bool:
+        """Whether a batch is known to have ended: it was reported, or one behind it has begun."""
+        value = self._published()[0] or {}
+        if batch <= int(value.get("handled", value.get("after", -1))):
+            return True
+        if any(other > batch for other in self.pinned_batches()):
+            return True
+        from headgate.store.ledger.records import Ledger  # late: most batches run once
+
+        return Ledger(self._control, self._gate, self._query).record(batch) is not None
 
     def pin_to(self, batch: int, pin: PinnedPlan) -> PinnedPlan:
         """Pin exactly this, unless the batch has a pin; the pin that it has."""

@@ -1,6 +1,6 @@
-"""What is known of a query as a whole: where its checkpoint is, and which gates it is behind.
+"""What is known of a query as a whole: its checkpoint, its sink, and which gates it is behind.
 
-The first is the driver's word to its workers. The second is the driver's word to the next one, for
+The first two are the driver's word to its workers. The last is the driver's word to the next one, for
 object stores: which of hundreds of gates a query ran behind would else be a request for each.
 """
 
@@ -14,13 +14,20 @@ from headgate.store.folder import read_json, unclaim, write_json
 from headgate.store.places.place import ObjectPath, Place
 from headgate.store.places.stores import store_of
 
-__all__ = ["checkpoint_of", "forget_query", "gates_of_query", "note_gates", "tell_checkpoint"]
+__all__ = [
+    "checkpoint_of",
+    "forget_query",
+    "gates_of_query",
+    "note_gates",
+    "tell_checkpoint",
+    "told_of",
+]
 
 
 #: A query that runs for longer than this goes by what its worker can find without the driver's word.
 _KEPT_S = 90 * 86_400.0
 #: What this process was told from an object store, and when; and how long it goes by that.
-_TOLD: dict[Place, tuple[str, float]] = {}
+_TOLD: dict[Place, tuple[dict[str, str], float]] = {}
 _AGAIN_S = 60.0
 
 
@@ -28,10 +35,14 @@ def _path(control: Place, query: str) -> Place:
     return control / "queries" / f"{query}.json"
 
 
-def tell_checkpoint(control: Place, query: str, location: str) -> None:
-    """Leave the query's checkpoint for its workers; what killed drivers left long ago goes."""
+def tell_checkpoint(control: Place, query: str, location: str, sink: str | None = None) -> None:
+    """Leave the query's checkpoint for its workers, and its sink as Spark describes it.
+
+    What killed drivers left long ago goes.
+    """
     path = _path(control, query)
-    write_json(path, {"checkpoint": location}, lasting=False)
+    told = {"checkpoint": location} | ({} if sink is None else {"sink": sink})
+    write_json(path, told, lasting=False)
     with contextlib.suppress(OSError):
         entries = store_of(path).entries(path.parent)
         # By the store's clock, and nobody else's: this one has just been written.
@@ -42,21 +53,26 @@ def tell_checkpoint(control: Place, query: str, location: str) -> None:
 
 
 def checkpoint_of(control: Place, query: str) -> str | None:
-    """What the driver told; None where it has not, or cannot know.
+    """What the driver told; None where it has not, or cannot know."""
+    return told_of(control, query).get("checkpoint")
+
+
+def told_of(control: Place, query: str) -> dict[str, str]:
+    """All that the driver told: its ``checkpoint`` and, if it can see that, its ``sink``.
 
     An object store is asked once in a process, and then once a minute: each batch asks here.
     """
     path = _path(control, query)
-    known, at = _TOLD.get(path, (None, 0.0))
-    if known is not None and time.monotonic() - at < _AGAIN_S:
+    known, at = _TOLD.get(path, ({}, 0.0))
+    if known and time.monotonic() - at < _AGAIN_S:
         return known
     try:
         value = read_json(path)
     except (OSError, ValueError):
-        return None
-    found = value.get("checkpoint") if isinstance(value, dict) else None
-    if not isinstance(found, str):
-        return None
+        return {}
+    if not isinstance(value, dict) or not isinstance(value.get("checkpoint"), str):
+        return {}
+    found = {name: said for name, said in value.items() if isinstance(said, str)}
     if isinstance(path, ObjectPath):
         _TOLD[path] = found, time.monotonic()
     return found

@@ -23,6 +23,7 @@ _ORIGINS = {
     "fail-closed": "failed closed: the plan could not be had, and only min keep is kept",
     "unpinned": "the batch had no pin",
     "lost-plan": "the batch ran before, and what it met then cannot be known any more",
+    "rescued": "the runs before did not end the batch, and it was run with fewer rows",
     "guard": "a guard has no plan: its tasks decide by the clock",
 }
 

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import uuid
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from headgate.core.plan import Plan
+from headgate.core.rescue import Rescue
+from headgate.errors import RescueRefused, ShapeChanged
+from headgate.settings import GateSettings
 from headgate.spark.gate import task_plan
-from headgate.spark.gate.task_plan import batch_of_task, run_of_task
+from headgate.spark.gate.shape import GateShape
+from headgate.spark.gate.task_plan import TaskPlan, batch_of_task, run_of_task
+from headgate.store.gate_call import GateCall
+from headgate.store.lease import this_process
+from headgate.store.plans import PlanStore
+from headgate.store.query_facts import tell_checkpoint
+from headgate.store.settings_file import SettingsFile
 
 RUN = "d3a0b007-d953-4eff-b8db-b806453c28c4"
 
@@ -34,3 +47,114 @@ def test_a_task_of_a_stream_knows_its_query_and_its_batch(monkeypatch: pytest.Mo
     assert batch_of_task() == ("q", 7)
     _in_a_task(monkeypatch, sql_streaming_queryId="q")
     assert batch_of_task() is None, "no stream's"
+
+
+@pytest.fixture
+def rescuing(control: Path, monkeypatch: pytest.MonkeyPatch) -> TaskPlan:
+    """The lookup of a gate that rescues, in a folder in which its query has begun."""
+    SettingsFile(control, "g").declare(GateSettings(rate=0.8))
+    tell_checkpoint(control, "q", str(control / "checkpoint"), "FileSink[/out]")
+    shape = GateShape(("id",), 1)
+    shape.save(control, "g")
+    store = PlanStore(control, "g", "q")
+    store.beat()
+    call = GateCall(number=1, opening=Plan(0.8))
+    lookup = TaskPlan(str(control), "g", shape.digest, "open", 0.01, driver=this_process(), call=call)
+    return replace(lookup, rescue=Rescue("files"), sink_told=True)
+
+
+def _started(lookup: TaskPlan, monkeypatch: pytest.MonkeyPatch, runs: int = 1) -> list[float]:
+    """The keep rates that the batch meets in so many runs more."""
+    found = []
+    for _ in range(runs):
+        _in_a_task(monkeypatch, spark_jobGroup_id=str(uuid.uuid4()))
+        found.append(lookup.of("q", 0).default)
+        assert lookup.of("q", 0).default == found[-1], "a task that Spark runs again is no attempt"
+    return found
+
+
+def test_restarts_are_counted_where_people_asked_for_a_rescue(
+    rescuing: TaskPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _started(replace(rescuing, rescue=None), monkeypatch, 4) == [0.8] * 4
+    assert _started(rescuing, monkeypatch, 3) == [0.8, 0.2, 0.05]
+    assert _started(replace(rescuing, rescue=None), monkeypatch, 2) == [0.05] * 2, "replayed as it is"
+
+
+def test_in_monitor_mode_nothing_is_shed_for_a_rescue_either(
+    rescuing: TaskPlan, control: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SettingsFile(control, "g").change(mode="monitor")
+    assert _started(rescuing, monkeypatch, 4) == [0.8] * 4
+
+
+def test_another_sink_is_refused_before_anything_is_pinned(
+    rescuing: TaskPlan, control: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell_checkpoint(control, "q", str(control / "checkpoint"), "KafkaTable")
+    with pytest.raises(RescueRefused, match=r"sink='files'.*writes to KafkaTable"):
+        _started(rescuing, monkeypatch)
+    assert PlanStore(control, "g", "q").pinned(0) is None
+
+
+def test_a_driver_that_cannot_see_the_sink_is_not_waited_for(
+    rescuing: TaskPlan, control: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headgate.spark.gate.rescue_refused._TOLD_WITHIN_S", float("inf"))
+    tell_checkpoint(control, "q", str(control / "checkpoint"))
+    assert _started(rescuing, monkeypatch) == [0.8]
+
+
+def test_a_driver_that_says_nothing_costs_the_rescue_and_not_the_query(
+    rescuing: TaskPlan, control: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headgate.spark.gate.rescue_refused._TOLD_WITHIN_S", 0.0)
+    told = control / "queries" / "q.json"
+    before = told.read_text()
+    told.unlink()
+    assert _started(rescuing, monkeypatch, 4) == [0.8] * 4
+    told.write_text(before)
+    assert _started(rescuing, monkeypatch) == [0.2]
+
+
+def test_a_query_with_state_or_a_checkpoint_that_cannot_be_read_is_refused(
+    rescuing: TaskPlan, control: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = control / "checkpoint"
+    (checkpoint / "state").mkdir(parents=True)
+    with pytest.raises(RescueRefused, match="keeps state"):
+        _started(rescuing, monkeypatch)
+    apart = replace(rescuing, state_apart=True)
+    with pytest.raises(RescueRefused, match="keeps state"):
+        apart.of("q", 7)  # nobody knows what its batches before this one have written
+    (checkpoint / "commits").mkdir()
+    (checkpoint / "commits" / "6").write_text("v1\n{}")
+    with pytest.raises(RescueRefused, match="checkpointFormatVersion=2"):
+        apart.of("q", 7)
+    (checkpoint / "commits" / "6").write_text('v2\n{"stateUniqueIds":{}}')
+    assert apart.of("q", 7).default == 0.8
+    tell_checkpoint(control, "q", "hdfs://node/checkpoint", "FileSink[/out]")
+    with pytest.raises(RescueRefused, match="give checkpoint="):
+        _started(rescuing, monkeypatch)
+    assert PlanStore(control, "g", "q").pinned(0) is None
+
+
+def test_a_job_that_bears_another_name_than_its_run_is_refused(
+    rescuing: TaskPlan, control: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _in_a_task(monkeypatch, spark_jobGroup_id="nightly report")
+    with pytest.raises(RescueRefused, match="setJobGroup"):
+        rescuing.of("q", 0)
+    assert PlanStore(control, "g", "q").pinned(0) is None
+
+
+def test_a_run_that_ends_for_its_shape_is_no_attempt(
+    rescuing: TaskPlan, control: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _started(rescuing, monkeypatch) == [0.8]
+    other = GateShape(("id",), 2)
+    other.save(control, "g")
+    for _ in range(3):
+        with pytest.raises(ShapeChanged):
+            _started(replace(rescuing, shape=other.digest), monkeypatch)
+    assert _started(rescuing, monkeypatch, 2) == [0.8, 0.2]

@@ -171,7 +171,7 @@ def _known_of(
     except BadArgument:
         offsets = offsets_between(batch, records.get(batch - 1), records.get(batch + 1))
     bare = Record(gate, query, batch, 0, 0, 0, pinned.plan, pinned.shape, pinned.origin)
-    return bare, offsets
+    return replace(bare, attempt=pinned.attempt), offsets
 
 
 def _pick(ledger: Ledger, batches: Sequence[int]) -> list[Record]:

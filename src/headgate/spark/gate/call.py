@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from headgate.control import ControllerConfig
 from headgate.control.duration import FIRST_ROWS
 from headgate.control.fixed import check_rate
+from headgate.core.rescue import Rescue
 from headgate.durations import Duration
 from headgate.errors import BadArgument
 from headgate.policies import Policy, Uniform, ValueClasses
@@ -50,6 +51,7 @@ def gate(
     weight: bool = True,
     on_reshape: str = "refuse",
     checkpoint: str | os.PathLike[str] | None = None,
+    rescue: Rescue | None = None,
 ) -> Callable[[DataFrame], DataFrame]:
     """A gate for ``DataFrame.transform``: keeps what the query behind it can process in time.
 
@@ -87,6 +89,9 @@ def gate(
             ``"refuse"`` ends the query with `ShapeChanged`, ``"accept"`` judges and records it anew.
         checkpoint: the query's checkpoint, where it is not found by itself (over Connect, unless it is
             in the session's default place): how many rows a batch has stands there before it runs.
+        rescue: ``hg.Rescue(sink="files")`` runs a batch that failed at every restart with fewer rows,
+            a subset of those that it would have kept; only for sinks of which a failed attempt leaves
+            nothing.
 
     The result has one more column, ``_weight``: 1 / keep rate.
     """
@@ -106,6 +111,10 @@ def gate(
         raise BadArgument(f"weight={weight!r}: True adds the column {WEIGHT!r}, False adds none")
     if on_reshape not in ("refuse", "accept"):
         raise BadArgument(f"on_reshape={on_reshape!r}: give 'refuse' or 'accept'")
+    if rescue is not None and not isinstance(rescue, Rescue):
+        raise BadArgument(
+            f"rescue={rescue!r}: give hg.Rescue(sink=...), which says for which sink it is safe"
+        )
     if keep is not None and policy is not None:
         raise BadArgument("give keep= or policy=, not both: keep= is a policy (ValueClasses)")
     if keep is not None:
@@ -132,6 +141,7 @@ def gate(
         weight=weight,
         on_reshape=on_reshape,
         checkpoint=None if checkpoint is None else check_checkpoint(checkpoint),
+        rescue=rescue,
     )
     return build.apply
 

@@ -14,12 +14,13 @@ from headgate.core.groups import GroupStats
 from headgate.core.load import Budget
 from headgate.core.offer import Offer
 from headgate.core.plan import SCALE, Plan
+from headgate.core.rescue import Rescue
 from headgate.errors import BadArgument, WrongKindOfFrame
 from headgate.policies import Policy
 from headgate.policies.by_group.concept_driven import CROWDED, crowded
 from headgate.run.gate_spec import GateSpec
 from headgate.settings import GateSettings
-from headgate.spark.session import session_of  # first: it says which extra is missing
+from headgate.spark.session import is_connect, session_of  # first: it says which extra is missing
 from headgate.store.places.place import Place
 
 # isort: split
@@ -40,6 +41,7 @@ from headgate.spark.gate.meter import before_gate, behind_draw, behind_gate, met
 from headgate.spark.gate.plan_source import FORMAT, PlanSource
 from headgate.spark.gate.predicates import require_predicate
 from headgate.spark.gate.read_limits import read_limit
+from headgate.spark.gate.rescue_refused import STATE_FORMAT, refuse_frame
 from headgate.spark.gate.resolver import Resolver
 from headgate.spark.gate.shape import THRESHOLD, WEIGHT, GateShape, Limits, quoted, quoted_name
 from headgate.spark.gate.task_plan import TaskPlan
@@ -89,6 +91,8 @@ class Gate:
     checkpoint: str | None = None
     #: The Delta table that the stream reads, where it reads one: its log says what offsets mean in rows.
     delta: str | None = None
+    #: How a batch that failed is run again with fewer rows; None where it is run as it was.
+    rescue: Rescue | None = None
 
     def apply(self, frame: DataFrame) -> DataFrame:
         """The DataFrame behind the gate."""
@@ -121,6 +125,8 @@ class Gate:
                 "give rate= to keep a fixed share of it; inside foreachBatch a target needs "
                 "policy=hg.ConceptDriven(...), or a gate in front of the stream"
             )
+        if self.rescue is not None:
+            refuse_frame(self.name, frame.isStreaming, self.control is not None, self.policy)
         if self.arrival is not None:
             require_timestamp(frame, self.arrival, "arrival")
         self._check_policy(frame)
@@ -250,6 +256,10 @@ class Gate:
         resolver = self._resolver(spark)
         if resolver is not None:
             options["resolver"] = resolver
+        if self.rescue is not None:
+            options["rescue"] = json.dumps(self.rescue.to_json())
+            options |= {} if is_connect(spark) else {"sink_told": ""}
+            options |= {"state_apart": ""} if spark.conf.get(STATE_FORMAT, None) == "2" else {}
         if trial is not None:
             options["trial"] = trial
         return spark.read.format(FORMAT).options(**options).load()

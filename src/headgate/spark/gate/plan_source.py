@@ -15,6 +15,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from headgate.core.plan import KEEP_ALL, Plan
+from headgate.core.rescue import Rescue
 from headgate.spark.gate.resolver import Resolver
 from headgate.spark.gate.task_plan import TaskPlan, batch_of_task
 from headgate.store.folder import claim_json, is_used, read_json, unclaim
@@ -76,6 +77,8 @@ class PlanReader(DataSourceReader):
             Holder.from_json(json.loads(given.get("driver", "null"))),
             GateCall.from_json(json.loads(given["call"])),
             given.get("resolver"),
+            Rescue.from_json(json.loads(given.get("rescue", "null"))), int(given["classes"]),
+            "sink_told" in given, "state_apart" in given,
         )  # fmt: skip
         return lookup.of(*running)
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from pyspark import TaskContext
 
 from headgate.core.plan import KEEP_ALL, Plan
-from headgate.errors import NamedTwice, OwnedElsewhere, ShapeChanged
+from headgate.core.rescue import Rescue
+from headgate.errors import NamedTwice, OwnedElsewhere, RescueRefused, ShapeChanged
+from headgate.spark.checkpoint import checkpoint_place
+from headgate.spark.gate.rescue_refused import refuse_run, refuse_sink, refuse_state
 from headgate.spark.gate.resolver import SizedBatches
+from headgate.store.attempts import Attempts, Bounds
 from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 from headgate.store.lease import Holder, Watch
-from headgate.store.places.place import place_from
+from headgate.store.places.place import Place, place_from
 from headgate.store.plans import PinnedPlan, PlanStore, Resolve
+from headgate.store.query_facts import checkpoint_of
 from headgate.store.shape_files import difference
 
 __all__ = ["TaskPlan", "batch_of_task", "run_of_task"]
@@ -48,8 +54,8 @@ class TaskPlan:
     """Where a gate's plans are, and what holds when they cannot be had.
 
     A lost folder never lets a query die. What does is a batch that would be judged by other means than
-    it began with (`ShapeChanged`), a second driver of one query (`OwnedElsewhere`), and a second gate of
-    the name in it (`NamedTwice`).
+    it began with (`ShapeChanged`), a second driver of one query (`OwnedElsewhere`), a second gate of
+    the name in it (`NamedTwice`), and a rescue that its sink is not safe for (`RescueRefused`).
     """
 
     control: str
@@ -64,6 +70,14 @@ class TaskPlan:
     call: GateCall = UNKNOWN_CALL
     #: What makes a plan for the batch's own size (`SizedBatches`, as text); None where there is none.
     resolver: str | None = None
+    #: How a batch that failed is run with fewer rows, where people asked for it; and how many of the
+    #: plan's groups are value classes.
+    rescue: Rescue | None = None
+    classes: int = 0
+    #: Whether the driver can see what its queries write to, and tells.
+    sink_told: bool = False
+    #: Whether new checkpoints keep the state of a batch's attempts apart.
+    state_apart: bool = False
 
     def of(self, query: str, batch: int) -> Plan:
         """The plan of this batch, from now on and for every attempt."""
@@ -74,12 +88,46 @@ class TaskPlan:
         store = PlanStore(place_from(self.control), self.gate, query, watch=_WATCH)
         me = None if self.driver is None else replace(self.driver, run=run_of_task())
         try:
+            # First, as the shape below: a run that is refused is no attempt at the batch.
+            bounds = None if self.rescue is None else self._bounded(self.rescue, query, batch, me)
             found = store.pin(batch, self.fallback, self.shape, me, self.call, self._resolve(query))
-        except (OwnedElsewhere, NamedTwice):
+            if bounds is not None and me is not None:
+                found = self._of_this_shape(found, query, batch)
+                found = Attempts(store).of_run(batch, found, me, self.call, bounds)
+        except (OwnedElsewhere, NamedTwice, RescueRefused, ShapeChanged):
             raise
         except Exception:  # whatever is wrong with the folder, the query goes on
             return self._without_plan(store, batch)
         return self._of_this_shape(found, query, batch)
+
+    def _checkpoint(self, query: str) -> Place | None:
+        """The query's checkpoint, where this process can read it."""
+        control = place_from(self.control)
+        if self.resolver is not None:
+            found, _ = SizedBatches.from_text(self.resolver).checkpoint_of(control, query, wait=False)
+            return found
+        told = checkpoint_of(control, query)
+        return None if told is None else checkpoint_place(told)
+
+    def _bounded(
+        self, rescue: Rescue, query: str, batch: int, me: Holder | None
+    ) -> Callable[[], Bounds | None]:
+        """What a rescue may do to this batch, asked when it must be known; refused where it may harm."""
+        control = place_from(self.control)
+        refuse_run(self.gate, query, batch, "" if me is None else me.run)
+        if not refuse_sink(self.gate, rescue, control, query, wait=self.sink_told):
+            return lambda: None  # the driver says nothing: no query dies of that
+        checkpoint = self._checkpoint(query)
+        refuse_state(self.gate, checkpoint, query, batch, kept_apart=self.state_apart)
+
+        def bounds() -> Bounds | None:
+            from headgate.store.settings_file import SettingsFile  # late: most batches run once
+
+            settings = SettingsFile(control, self.gate).effective()
+            shedding = settings.mode == "shed"
+            return Bounds(rescue, settings.min_keep, self.classes) if shedding else None
+
+        return bounds
 
     def _resolve(self, query: str) -> Resolve | None:
         text, control = self.resolver, place_from(self.control)

@@ -65,11 +65,11 @@ class FolderWorker:
 
     # What the loop asks: none of it waits.
 
-    def tell_checkpoint(self, query: str, location: str) -> None:
+    def tell_checkpoint(self, query: str, location: str, sink: str | None = None) -> None:
         """Leave the place of a query's checkpoint for its workers: how large a batch is stands there."""
 
         def act() -> None:
-            tell_checkpoint(self.control, query, location)
+            tell_checkpoint(self.control, query, location, sink)
             self._noted.add(query)
 
         self._post(query, "telling where a checkpoint is", act)

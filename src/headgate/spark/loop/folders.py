@@ -87,14 +87,14 @@ class Folders:
         for control in self._specs.controls(steering=True):
             self.heartbeats.steer(control, query)
 
-    def take_up(self, query: str, checkpoint: str | None = None) -> None:
+    def take_up(self, query: str, checkpoint: str | None = None, sink: str | None = None) -> None:
         """A query begins: where it ran before, its gates go on where they stood.
 
-        Its workers are told where its checkpoint is, where that is known.
+        Its workers are told where its checkpoint is and what it writes to, where that is known.
         """
         if checkpoint is not None:
             for worker in self.all():
-                worker.tell_checkpoint(query, checkpoint)
+                worker.tell_checkpoint(query, checkpoint, sink)
         likeliest: dict[Place, dict[str, Spec]] = {}
         for name in self._specs:
             for spec in self._specs.named(name):  # in each folder the latest; a report will tell

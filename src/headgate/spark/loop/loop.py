@@ -33,7 +33,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headgate.errors import BadArgument
 from headgate.run.report import Report
 from headgate.run.spec import Spec
-from headgate.spark.checkpoint import location_of
+from headgate.spark.checkpoint import location_of, sink_described
 from headgate.spark.loop.batch_facts import BatchFacts
 from headgate.spark.loop.batch_tallies import Tally
 from headgate.spark.loop.fault_log import FaultLog
@@ -187,12 +187,13 @@ class ControlLoop:
     def on_started(self, query: str) -> None:
         """Take up a query from before a restart where it stood, before its first batch."""
         if query not in self._queries:
-            handle = self._spark.streams.get(query)
-            if handle is None:
+            found = self._spark.streams.get(query)
+            if found is None:
                 return
-            self._queries[query] = handle
+            self._queries[query] = found
         self.folders.steer(query)
-        self.folders.take_up(query, location_of(self._queries[query]))
+        handle = self._queries[query]
+        self.folders.take_up(query, location_of(handle), sink_described(handle))
 
     def on_progress(self, text: str) -> None:
         """Let every gate of the query decide; first on the batches before it that nobody told of."""

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from headgate.store.attempts import Attempts
 from headgate.store.file_age import time_by_the_store
 from headgate.store.folder import is_used
 from headgate.store.keeping.crew import Crew
@@ -205,10 +206,12 @@ class Upkeep:
             remove_query(self._control, self._gate, ended[0])
             return True
         self._looked = now
+        Attempts(self._store).sweep()
         gate = self._control / "gates" / self._gate
         for folder in (
             self._folder,
             self._folder / "pins",
+            self._folder / "attempts",
             self._folder / "ledger",
             self._folder / "turns",
             gate,

@@ -79,7 +79,8 @@ class Record:
     #: The digest of the `GateShape` that the rows met: which columns, which seed.
     shape: str = ""
     #: Why this plan: plan, start, fail-open, fail-closed, or unpinned; lost-plan where the batch had run
-    #: before and what it met then cannot be known any more.
+    #: before and what it met then cannot be known any more; rescued where runs before did not end it,
+    #: and it was run with fewer rows.
     origin: str = "plan"
     mode: str = "shed"
     #: In monitor mode, the rows that would have been shed.
@@ -95,6 +96,9 @@ class Record:
     offsets: list[dict[str, Any]] = field(default_factory=list)
     #: Whose record it is: a gate's (follows a plan), a guard's (follows the clock), or a join's.
     kind: str = "gate"
+    #: The run of the query that ended it, counted from the first that began it; counted only by a gate
+    #: with `rescue`.
+    attempt: int = 1
     size: Size = field(default_factory=Size)
     found: Findings = field(default_factory=Findings)
     evidence: Evidence = field(default_factory=Evidence)
