@@ -33,6 +33,7 @@ _ROW = (
         "tests/spark/backfill/",
         "tests/spark/recipe/",
         "tests/spark/guard/",
+        "tests/spark/dropped/",
         "tests/spark/groups/",
         "tests/spark/sites/",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import unicodedata
 
 from headgate.settings import GateSettings
 
@@ -11,11 +12,37 @@ __all__ = [
     "ago_text",
     "clock_text",
     "count_text",
+    "plain",
     "retention_text",
     "seconds_text",
     "share_text",
     "target_text",
 ]
+
+
+#: What stands for a character that is none to look at.
+_MARK = "\ufffd"
+#: Embeddings, overrides and isolates of the direction in which text runs.
+_TURNS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
+
+
+def plain(text: str) -> str:
+    r"""Other people's words, for a terminal, which must not take them for commands.
+
+    Names of groups are values of rows, and reasons are texts of files. An escape sequence in one would
+    move the cursor, rename the window or hide what stands beside it. Each control character, half of a
+    pair and change of direction is one mark.
+
+    >>> plain("a\x1b[31mb\u202ec") == "a\ufffd[31mb\ufffdc"
+    True
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_MARK if _is_obeyed(one) else one for one in text)
+
+
+def _is_obeyed(one: str) -> bool:
+    return one not in "\n\t" and (unicodedata.category(one) in ("Cc", "Cs") or one in _TURNS)
 
 
 def target_text(settings: GateSettings) -> str:
