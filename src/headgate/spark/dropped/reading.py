@@ -30,7 +30,7 @@ def dropped_folder(folder: str | os.PathLike[str], name: str) -> str:
     if "://" in given and not given.startswith("file://"):
         raise BadArgument(
             f"dropped={given!r}: give a folder that the driver and all executors share; from there rows "
-            "can be written to an object store or a topic (docs/dropped.md)"
+            "can be written to an object store or a topic (docs/guard.md)"
         )
     return str(Path(given.removeprefix("file://")).absolute() / check_gate_name(name))
 
