@@ -23,7 +23,7 @@ from headgate.store.settings_file import SettingsFile
 from headgate.view.observer import Observer
 from headgate.view.status import status
 from headgate.view.wording import plain
-from tests.harness.hostile import TEXTS, texts
+from tests.hostile import TEXTS, texts
 
 _OBEYED = ("\x1b", "\x07", "\x00", "\r", "\u202e", "\u2066", "\x85")
 

@@ -12,7 +12,7 @@ from headgate.guards.inline_policy import InlinePolicy
 from headgate.guards.targets import average
 from headgate.sketches.cost_table import CostTable
 from headgate.sketches.keys import stable_key, stable_keys
-from tests.harness.hostile import texts
+from tests.hostile import texts
 
 _SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats() | texts() | st.binary() | st.datetimes()

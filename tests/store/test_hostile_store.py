@@ -34,7 +34,7 @@ from headgate.store.recipes import followed_in
 from headgate.store.repaid.marks import Mark
 from headgate.store.settings_file import SettingsFile
 from headgate.store.stored_json import parsed_json
-from tests.harness.hostile import VALUES, mangled, texts
+from tests.hostile import VALUES, mangled, texts
 
 _PLAN = Plan(
     0.5,

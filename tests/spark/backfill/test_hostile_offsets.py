@@ -19,7 +19,7 @@ from headgate.spark.backfill.offsets import (
     rows_between,
 )
 from headgate.store.ledger.record import Record
-from tests.harness.hostile import VALUES, mangled
+from tests.hostile import VALUES, mangled
 
 _SOURCE = {
     "description": "KafkaV2[Subscribe[rides]]",

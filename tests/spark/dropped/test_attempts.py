@@ -16,7 +16,7 @@ from headgate.errors import DamagedFile
 from headgate.spark.dropped import writing
 from headgate.spark.dropped.lists import DroppedList, DroppedLists, Lister
 from headgate.spark.dropped.writing import DroppedRows, rows_place
-from tests.harness.hostile import mangled
+from tests.hostile import mangled
 
 
 @pytest.fixture

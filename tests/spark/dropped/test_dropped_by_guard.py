@@ -44,7 +44,7 @@ def guarded(file_stream, control: Path, tmp_path: Path):
             stream.add(some(100, 60))
         given = {"schema": "id bigint", "key": "kind", "arrival": "at", "name": "g", "policy": 0.3}
         given |= {"target": hg.average("1 second"), "dropped": tmp_path / "aside"}
-        return hg.guard(stream.frame(), function, control=control, **{**given, **more})
+        return hg.guard(stream.frame(), function, **{"control": control, **given, **more})
 
     return make
 

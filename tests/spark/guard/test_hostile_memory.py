@@ -17,7 +17,7 @@ from headgate.guards.inline_policy import InlinePolicy
 from headgate.guards.targets import average
 from headgate.sketches.cost_table import CostTable
 from headgate.spark.guard.memory import GuardMemory
-from tests.harness.hostile import mangled
+from tests.hostile import mangled
 
 _POLICY = InlinePolicy("balanced", average("1 second"))
 _LESSON = {"v": 1, "lessons": [["7", 3, 0.5], ["8", 1, 0.25], ["9", 1, 0.75]]}

@@ -219,6 +219,12 @@ class Ledger:
         """Files that this object could not read to their end, with the reason."""
         return self._segments.damaged
 
+    @property
+    def no_records(self) -> str:
+        """Of lines that this object met and that are no records: which, and why; empty if none were."""
+        found = [f"{n} cannot be read ({w})" for n, w in self.damaged.items() if n.startswith("batch ")]
+        return "" if not found else "the record of " + "; of ".join(found[:3])
+
     # What keeps the ledger small; by one at a time (`headgate.store.keeping.upkeep`).
 
     def close_one(self, now: float) -> bool:
