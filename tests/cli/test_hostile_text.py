@@ -11,6 +11,7 @@ from hypothesis import given
 from rich.table import Table
 
 from headgate.cli import main
+from headgate.cli.job_screen import Screen
 from headgate.cli.tables import console
 from headgate.core.plan import Plan
 from headgate.page.metrics import exposition
@@ -107,3 +108,8 @@ def test_a_table_of_such_words_is_a_table(capsys: pytest.CaptureFixture[str]) ->
     made.add_row("a\x1b[2Jb", "1")
     console().print(made)
     assert "a\ufffd[2Jb" in capsys.readouterr().out
+
+
+def test_rows_of_a_console_sink_do_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    Screen(as_json=False)._print("|\x1b]0;owned\x07|\u202e|\n")
+    assert capsys.readouterr().out == "|\ufffd]0;owned\ufffd|\ufffd|\n"

@@ -120,7 +120,10 @@ def ago_text(age_s: float) -> str:
 
 
 def clock_text(instant: float, now: float) -> str:
-    """The time of day, with the day where it is another than today's."""
-    then, today = time.localtime(instant), time.localtime(now)
+    """The time of day, with the day where it is another than today's; "?" for what no clock shows."""
+    try:
+        then, today = time.localtime(instant), time.localtime(now)
+    except (OverflowError, ValueError, OSError):  # years that nobody counts, or no number
+        return "?"
     same_day = then[:3] == today[:3]
     return time.strftime("%H:%M:%S" if same_day else "%d %b %H:%M", then)

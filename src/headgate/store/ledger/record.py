@@ -150,6 +150,10 @@ _KINDS: dict[str, tuple[type, ...]] = {
 }
 
 
+#: No count, time or duration is beyond, and NaN is not within: clocks and JSON could not show it.
+_MOST = 1e18
+
+
 def _known(kind: type[_T], value: dict[str, Any]) -> dict[str, Any]:
     """The fields of this kind among the value's, if they are what it holds: nobody else asks again."""
     found = {f.name: value[f.name] for f in fields(kind) if f.name in value}
@@ -161,7 +165,8 @@ def _known(kind: type[_T], value: dict[str, Any]) -> dict[str, Any]:
 
 def _fits(kind: str, given: Any) -> bool:
     if kind in _KINDS:
-        return type(given) in _KINDS[kind]
+        within = type(given) not in (int, float) or -_MOST <= given <= _MOST
+        return type(given) in _KINDS[kind] and within
     if kind in ("dict[str, int]", "dict[str, float]"):
         return isinstance(given, dict) and all(type(one) in (int, float) for one in given.values())
     if kind == "list[list[float]]":
