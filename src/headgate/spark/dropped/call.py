@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from headgate.errors import BadArgument
@@ -34,6 +35,13 @@ def dropped_by(
             "from the reports that the ledger is made of"
         )
     found = dropped_folder(folder, name)
-    require_writable(arrow_schema(frame.schema), whose)
+    try:
+        schema = arrow_schema(frame.schema)
+    except PySparkException as error:
+        raise BadArgument(
+            f"dropped=: {whose} has a column that cannot be set aside ({error}): cast it to a string in "
+            "front of this call"
+        ) from error
+    require_writable(schema, whose)
     open_control_folder(found)
     return found
