@@ -13,7 +13,7 @@ import pytest
 
 pytest_plugins = [
     f"tests.harness.{name}"
-    for name in ("hangs", "java", "java_death", "spark_log", "memory", "lanes", "spark_versions")
+    for name in ("hangs", "jvm.options", "jvm.death", "spark_log", "memory", "lanes", "spark_versions")
 ]
 
 #: A machine that is busy for a moment is no fault of the code under test; and a change is not to fail
@@ -48,15 +48,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("spark")
 
 
-def _import_by_name(session: Any) -> None:
-    """What PySpark asks the JVM for by short names, which it else looks for in every jar each time."""
-    from py4j.java_gateway import java_import
+def _remember_classes() -> None:
+    """What PySpark asks the JVM for by name, at every column and frame: each time Java would look for
+    that name in every jar, behind every package that is imported. A class once found stays what it is.
+    """
+    from py4j.java_gateway import JavaClass, JVMView
 
-    python, sql = "org.apache.spark.api.python", "org.apache.spark.sql"
-    for name in ("PythonUtils", "SimplePythonFunction", "PythonRDD", "SerDeUtil"):
-        java_import(session._jvm, f"{python}.{name}")
-    for name in ("functions", "api.python.PythonSQLUtils"):
-        java_import(session._jvm, f"{sql}.{name}")
+    ask = JVMView.__getattr__
+
+    def remembered(view: Any, name: str) -> Any:
+        found = ask(view, name)
+        if isinstance(found, JavaClass):
+            view.__dict__[name] = found
+        return found
+
+    JVMView.__getattr__ = remembered
 
 
 @pytest.fixture(scope="session")
@@ -66,7 +72,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
 
     from headgate.demo.session import LOCAL_CHECKPOINTS
     from headgate.testing.broker import connector_jars
-    from tests.harness.java_death import java_has_ended
+    from tests.harness.jvm.death import java_has_ended
     from tests.harness.memory import HEAP
 
     scratch = tmp_path_factory.mktemp("spark")
@@ -94,8 +100,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     jars, _ = connector_jars()  # None where they cannot be had: the Kafka tests then say why
     if jars:
         builder = builder.config("spark.jars", ",".join(jars))
+    _remember_classes()
     session = builder.getOrCreate()
-    _import_by_name(session)
     yield session
     if not java_has_ended():
         session.stop()

@@ -1,6 +1,6 @@
 """What Spark says at WARN and above: in a file of the run, and in the report of a test that fails.
 
-Every JVM of the run writes there (`tests.harness.java`).
+Every JVM of the run writes there (`tests.harness.jvm.options`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.folder import run_folder
-from tests.harness.java import add_options
+from tests.harness.jvm.options import add_options
 
 _CONFIG = """\
 rootLogger.level = warn

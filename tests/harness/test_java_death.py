@@ -19,7 +19,7 @@ import pytest
 @pytest.fixture(scope="session")
 def spark():
     from pyspark.sql import SparkSession
-    from tests.harness.java_death import java_has_ended
+    from tests.harness.jvm.death import java_has_ended
 
     builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
     session = builder.config("spark.driver.memory", "512m").getOrCreate()
@@ -77,7 +77,7 @@ def test_one_death_is_told_and_survived_and_a_second_one_fails_its_test_alone(tm
         "HEADGATE_TEST_RUN": str(tmp_path / "run"),
     }
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, "-p", "tests.harness.java_death"],
+        [sys.executable, "-m", "pytest", *options, "-p", "tests.harness.jvm.death"],
         cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
     assert "2 failed, 4 passed" in done.stdout, done.stdout + done.stderr

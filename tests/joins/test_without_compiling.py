@@ -23,11 +23,12 @@ TWINS = (
 
 
 @pytest.mark.slow
-def test_the_kernels_find_the_same_without_the_compiler() -> None:
+def test_the_kernels_find_the_same_without_the_compiler(tmp_path: Path) -> None:
     """Compiled code reads past the end of an array without a word; Python raises."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TWINS]
     env = {**os.environ, "NUMBA_DISABLE_JIT": "1", "HEADGATE_FAST": "1"}
     env.pop("PYTEST_XDIST_WORKER", None)
+    env["HEADGATE_TEST_RUN"] = str(tmp_path)  # a run of its own would empty this run's folder
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=250)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{len(TWINS)} passed" in done.stdout, done.stdout

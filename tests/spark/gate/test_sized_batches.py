@@ -27,6 +27,10 @@ def _gate(control: Path, **more: Any) -> Any:
     return hg.gate("sized", hold="1 minute", control=control, controller=ThinksInRows(), **more)
 
 
+def _read(frame: Any, batch: int) -> None:
+    frame.collect()
+
+
 def _first_record(gated: Any, control: Path) -> Record:
     """What became of the first batch of a stream that goes on for ever."""
     writer = gated.writeStream.format("noop")
@@ -59,13 +63,13 @@ def test_offsets_that_count_rows_are_known_from_the_first_batch(spark, control: 
 
 
 def test_files_are_known_by_their_bytes_once_a_batch_has_shown_what_they_mean(
-    file_stream, run_all, control: Path
+    file_stream, each_batch, control: Path
 ) -> None:
     stream = file_stream()
     sizes = [2000, 4000, 1200, 8000]
     for number, size in enumerate(sizes):
         stream.add(_rows(10_000 * number, size))
-    run_all(stream.frame().transform(_gate(control)))
+    each_batch(stream.frame().transform(_gate(control)), _read)
     found = records(control, "sized")
     assert [r.arrived for r in found] == sizes
     first, *others = found
@@ -77,12 +81,12 @@ def test_files_are_known_by_their_bytes_once_a_batch_has_shown_what_they_mean(
 
 
 @pytest.mark.parametrize("which", ["classes", "groups"])
-def test_other_policies_are_resolved_alike(file_stream, run_all, control: Path, which: str) -> None:
+def test_other_policies_are_resolved_alike(file_stream, each_batch, control: Path, which: str) -> None:
     stream = file_stream()
     for number, size in enumerate([3000, 3000, 6000]):
         stream.add(_rows(10_000 * number, size))
     more = {"keep": "route = 'r0'"} if which == "classes" else {"policy": hg.ConceptDriven("route")}
-    run_all(stream.frame().transform(_gate(control, **more)))
+    each_batch(stream.frame().transform(_gate(control, **more)), _read)
     last = records(control, "sized")[-1]
     assert last.size.expected_rows == pytest.approx(6000, rel=0.1)
     assert last.kept == pytest.approx(1000, rel=0.2), "not the share that a batch half its size needs"

@@ -19,7 +19,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from tests.harness.folder import run_folder
-from tests.harness.java import add_options
+from tests.harness.jvm.options import add_options
 
 __all__ = ["java_has_ended"]
 
