@@ -61,8 +61,8 @@ def test_a_modules_exports_exist(name: str) -> None:
 
 #: What needs a Spark session to be shown: an example of each runs in a page (tests/test_docs.py).
 ON_A_SESSION = {
-    *("FileLink", "KafkaLink", "Site", "backfill", "count", "delta_rows", "doctor", "file_rows"),
-    *("gate", "gate_join", "guard", "iceberg_rows", "join", "kafka_rows", "mean", "median"),
+    *("FileLink", "KafkaLink", "Site", "backfill", "count", "delta_rows", "doctor", "dropped"),
+    *("file_rows", "gate", "gate_join", "guard", "iceberg_rows", "join", "kafka_rows", "mean", "median"),
     *("Repairable", "difference", "pooled", "quantile", "ratio", "recount", "repaid_batches", "repay"),
     *("sic", "sum", "total"),
 }

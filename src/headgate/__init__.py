@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from headgate.spark.backfill.repaired import Repairable, repaid_batches
     from headgate.spark.backfill.repay import repay
     from headgate.spark.doctor.call import doctor
+    from headgate.spark.dropped.reading import dropped
     from headgate.spark.estimates.estimators import (
         count,
         difference,
@@ -121,6 +122,7 @@ __all__ = [
     "delta_rows",
     "difference",
     "doctor",
+    "dropped",
     "equal",
     "file_rows",
     "gate",
@@ -169,6 +171,7 @@ _ON_SPARK = {
     "count": "headgate.spark.estimates.estimators",
     "delta_rows": "headgate.spark.tables.delta",
     "doctor": "headgate.spark.doctor.call",
+    "dropped": "headgate.spark.dropped.reading",
     "file_rows": "headgate.spark.backfill.offsets",
     "gate": "headgate.spark.gate.call",
     "gate_join": "headgate.spark.groups.gate_join",

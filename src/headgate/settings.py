@@ -157,4 +157,6 @@ class GateSettings:
 
 def _named_as_now(value: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as 0.1.0 wrote them, under the names that they have now."""
+    if not isinstance(value, Mapping):
+        raise BadArgument(f"{str(value)[:40]!r} are no settings: give names and values")
     return {_FORMERLY.get(name, name): given for name, given in value.items()}

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from headgate.view.wording import ago_text, count_text, seconds_text, share_text
+from headgate.view.wording import ago_text, count_text, plain, seconds_text, share_text
 
 if TYPE_CHECKING:
     from headgate.job.job import Job
@@ -94,6 +94,7 @@ class Screen:
                 self._print(line)
 
     def _print(self, line: str) -> None:
+        line = plain(line)  # rows are anybody's words
         if self._as_json or (self._live is not None and sys.stdout.isatty()):
             self._console.print(Text(line.rstrip("\n")), soft_wrap=True)
         else:

@@ -14,6 +14,7 @@ import click
 
 from headgate.durations import seconds
 from headgate.errors import HeadgateError, MissingExtra
+from headgate.view.wording import plain
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -62,7 +63,7 @@ class _OneLine(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         """Print the message on standard error."""
-        click.echo(f"headgate: {self.format_message()}", err=True)
+        click.echo(f"headgate: {plain(self.format_message())}", err=True)
 
 
 class TeachingGroup(click.Group):

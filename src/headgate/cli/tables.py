@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
+from rich.measure import Measurement
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
+
+from headgate.view.wording import plain
 
 __all__ = ["console", "long_table", "table"]
 
@@ -19,10 +23,14 @@ def console() -> Console:
     """A console that writes to standard output.
 
     It prints what it is given: reasons, states and names of groups are other people's words, and may
-    have square brackets in them. Colours are for `rich.text.Text`.
+    have square brackets in them, or characters that a terminal obeys (`plain`). Colours are for
+    `rich.text.Text`.
     """
     found = Console(highlight=False, markup=False)
-    return found if found.is_terminal else Console(highlight=False, markup=False, width=_PIPE_WIDTH)
+    if not found.is_terminal:
+        found = Console(highlight=False, markup=False, width=_PIPE_WIDTH)
+    found.push_render_hook(_PlainText())
+    return found
 
 
 def table(title: str | None, *columns: str) -> Table:
@@ -56,3 +64,23 @@ def long_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Text:
     rule = " " + "─" * (sum(widths) + 2 * len(widths) - 2)
     head, *rest = (line(row).rstrip() for row in cells)
     return Text("\n".join([head, rule, *rest]), no_wrap=True, overflow="ellipsis")
+
+
+class _PlainText(RenderHook):
+    """Lets a console print a mark for each character that a terminal would obey; colours remain."""
+
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        """Each, with what it prints made plain."""
+        return [_Plain(one) for one in renderables]
+
+
+class _Plain:
+    def __init__(self, inner: ConsoleRenderable) -> None:
+        self._inner = inner
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for one in console.render(self._inner, options):
+            yield one if one.control else Segment(plain(one.text), one.style)
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement.get(console, options, self._inner)

@@ -59,7 +59,7 @@ class RowsExpected:
             sizes = tuple(BatchSize(float(units), str(unit)) for units, unit in value["sizes"])
             rows = value["rows"]
             return cls(None if rows is None else float(rows), str(value["known_by"]), sizes)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise SnapshotError(f"{value!r} is no batch's size: {error!r}") from error
 
 
@@ -171,7 +171,7 @@ class Sizing:
                     raise ValueError(f"{numbers} are no finite rows and units")
                 known = _Known(str(unit), rows, units, latest, mean, variance, int(batches))
                 sizing._known[int(index)] = known
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise SnapshotError(f"{value!r} is nothing that was learned of sizes: {error}") from error
         return sizing
 

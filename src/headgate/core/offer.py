@@ -80,7 +80,7 @@ class Offer:
                 str(value["policy"]),
                 bool(value["cuts"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise SnapshotError(f"what was published is no offer ({error!r})") from error
 
 

@@ -16,12 +16,20 @@ def packed(bitmap: bytes) -> str:
     return base64.b64encode(zlib.compress(bitmap, 9)).decode()
 
 
+#: Bytes that a text may stand for; a kilobyte of it can stand for a megabyte of nothing.
+MOST_BYTES = 1 << 24
+
+
 def unpacked(text: str) -> bytes:
-    """The bitmap that `packed` turned into text."""
+    """The bytes that `packed` turned into text; refused where they would be more than any are."""
     try:
-        return zlib.decompress(base64.b64decode(text))
-    except (ValueError, zlib.error) as error:
-        raise SnapshotError(f"{text[:20]!r} is no packed bitmap: {error}") from error
+        packing = zlib.decompressobj()
+        found = packing.decompress(base64.b64decode(text), MOST_BYTES)
+    except (TypeError, ValueError, zlib.error) as error:
+        raise SnapshotError(f"{text[:20]!r} is nothing that was packed: {error}") from error
+    if not packing.eof:
+        raise SnapshotError(f"{text[:20]!r} is cut off, or stands for more than {MOST_BYTES} bytes")
+    return found
 
 
 class Partners:

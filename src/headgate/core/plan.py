@@ -142,7 +142,9 @@ class Plan:
                 rows=RowDraw.from_json(value),
                 sic=None if value.get("sic") is None else float(value["sic"]),
             )
-        except (KeyError, IndexError, TypeError) as error:
+        except SnapshotError:
+            raise
+        except (KeyError, IndexError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise SnapshotError(
                 f"what was stored is no plan ({error!r}): start with a new control folder"
             ) from error

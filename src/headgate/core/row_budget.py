@@ -121,7 +121,7 @@ class RowBudget:
                 },
                 grant=None if grant is None else TimeGrant.from_json(grant),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise SnapshotError(
                 f"what was stored is no row budget ({error!r}): start with a new control folder"
             ) from error

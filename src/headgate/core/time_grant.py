@@ -54,6 +54,11 @@ class TimeGrant:
     @classmethod
     def from_json(cls, value: Any) -> TimeGrant:
         """What `to_json` wrote."""
-        if isinstance(value, Mapping | str) or len(value) != 3:
-            raise SnapshotError(f"{value!r} is no grant: start with a new control folder")
-        return cls(*(math.inf if one is None else float(one) for one in value))
+        try:
+            if isinstance(value, Mapping | str) or len(value) != 3:
+                raise ValueError("it has not three numbers")
+            return cls(*(math.inf if one is None else float(one) for one in value))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise SnapshotError(
+                f"{value!r} is no grant ({error}): start with a new control folder"
+            ) from error

@@ -91,5 +91,8 @@ def _line(times: list[str], values: list[Any], name: str, colour: str, hover: st
 @lru_cache(maxsize=16_384)
 def _instant(at: float) -> str:
     """As plotly.js reads it; most batches of a refresh were in the one before."""
-    whole = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+    try:
+        whole = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+    except (OverflowError, ValueError, OSError):  # a time that no clock shows is nowhere on the axis
+        return ""
     return f"{whole}.{int(at % 1 * 1000):03d}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headgate.store.durable import make_folder, open_private
+from headgate.store.stored_json import parsed_json
 
 __all__ = ["History", "history_line"]
 
@@ -71,7 +72,7 @@ class History:
             with open(path, encoding="utf-8") as file:
                 for line in file:
                     try:
-                        value = json.loads(line)
+                        value = parsed_json(line)
                     except ValueError:
                         continue
                     if isinstance(value, dict):

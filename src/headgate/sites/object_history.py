@@ -12,6 +12,7 @@ from headgate.sites.history import history_line
 from headgate.store.folder import names_in
 from headgate.store.places.place import ObjectPath
 from headgate.store.places.stores import store_of
+from headgate.store.stored_json import parsed_json
 
 __all__ = ["ObjectHistory"]
 
@@ -48,7 +49,7 @@ class ObjectHistory:
             if held is None:
                 continue
             try:
-                yield from map(json.loads, gzip.decompress(held.data).splitlines())
+                yield from map(parsed_json, gzip.decompress(held.data).splitlines())
             except (OSError, EOFError, zlib.error, ValueError):
                 continue
 

@@ -163,6 +163,8 @@ class CostSketch:
             )
         sketch = cls(SketchShape(rows, columns, seed))
         both = np.frombuffer(data, ">f8", 2 * size, _HEAD.size).astype(np.float64)
+        if not (((both >= 0.0) & (both < np.inf)).all() and 0.0 <= work < np.inf and count >= 0):
+            raise SnapshotError("these bytes have durations that are none: they were changed")
         sketch.F, sketch.W = both.reshape(2, rows, columns).copy()
         sketch.count, sketch.work = count, work
         return sketch

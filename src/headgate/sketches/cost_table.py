@@ -97,15 +97,19 @@ class CostTable:
                 f"a cost table of version {version} was stored; this Headgate reads version {_VERSION}: "
                 "use the Headgate that wrote it, or learn the costs again"
             )
-        table = cls(sets, packed & 0xFF, packed >> 8, seed)
-        shape, size = table.keys.shape, table.keys.size
-        if len(data) != _HEAD.size + 24 * size:
+        ways = packed & 0xFF
+        size = sets * ways
+        if len(data) != _HEAD.size + 24 * size:  # in front of a table of whatever size they say
             raise SnapshotError(
-                f"a {sets} x {shape[1]} table takes {_HEAD.size + 24 * size} bytes, and {len(data)} "
+                f"a {sets} x {ways} table takes {_HEAD.size + 24 * size} bytes, and {len(data)} "
                 "were given: they were cut or damaged"
             )
+        table = cls(sets, ways, packed >> 8, seed)
+        shape = table.keys.shape
         table.keys = np.frombuffer(data, ">u8", size, _HEAD.size).astype(np.uint64).reshape(shape)
         both = np.frombuffer(data, ">f8", 2 * size, _HEAD.size + 8 * size).astype(np.float64)
+        if not (((both >= 0.0) & (both < np.inf)).all() and 0.0 <= mean < np.inf and count >= 0.0):
+            raise SnapshotError("these bytes have durations that are none: they were changed")
         table.uses, table.means = both.reshape(2, *shape).copy()
         table.count, table.mean = count, mean
         return table

@@ -15,7 +15,6 @@ Read by Spark's Python workers once a batch, so this module imports little.
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from headgate.store.folder import unclaim, write_json
 from headgate.store.places.contract import Held
 from headgate.store.places.place import Place
 from headgate.store.places.stores import store_of
+from headgate.store.stored_json import parsed_json
 
 __all__ = ["Beat", "DriverBeats", "DriverFile", "beats_place", "heard_in", "heard_of", "may_be_owner"]
 
@@ -72,7 +72,7 @@ def heard_in(held: Held | None) -> DriverBeats | None:
     Then a lease is as alive as it says itself: the driver is of an earlier version.
     """
     try:
-        value = None if held is None else json.loads(held.data)
+        value = None if held is None else parsed_json(held.data)
         if held is None or not isinstance(value, dict) or value.get("v") != _VERSION:
             return None
         queries = {str(query): Beat(int(b[0]), float(b[1])) for query, b in value["queries"].items()}

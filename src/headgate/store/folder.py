@@ -15,6 +15,7 @@ from headgate.errors import BadArgument, ControlFolderError
 from headgate.store.durable import make_folder, open_private
 from headgate.store.places.place import Place, control_place
 from headgate.store.places.stores import store_of
+from headgate.store.stored_json import parsed_json
 
 __all__ = [
     "check_gate_name",
@@ -171,7 +172,7 @@ def claim_json(path: Place, value: Any) -> Any:
     """
     mine = json.dumps(value, separators=(",", ":")).encode()
     held = claim_bytes(path, mine)
-    return value if held is mine else json.loads(held)
+    return value if held is mine else parsed_json(held)
 
 
 def claim_bytes(path: Place, data: bytes) -> bytes:
@@ -193,4 +194,4 @@ def read_text(path: Place) -> str | None:
 def read_json(path: Place) -> Any:
     """The name's value, or None where there is none; ValueError where it was cut off."""
     held = store_of(path).get(path)
-    return None if held is None else json.loads(held.data)
+    return None if held is None else parsed_json(held.data)

@@ -14,6 +14,7 @@ from typing import Any
 
 from headgate.core.offer import Offer, Offered
 from headgate.core.plan import KEEP_ALL, Plan
+from headgate.errors import SnapshotError
 
 __all__ = ["UNKNOWN_CALL", "GateCall", "new_call"]
 
@@ -55,9 +56,12 @@ class GateCall:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> GateCall:
         """The call that `to_json` wrote."""
-        given = value.get("offer")
-        offer = None if given is None else Offer.from_json(given)
-        return cls(int(value["number"]), int(value["spec"]), Plan.from_json(value["opening"]), offer)
+        try:
+            given = value.get("offer")
+            offer = None if given is None else Offer.from_json(given)
+            return cls(int(value["number"]), int(value["spec"]), Plan.from_json(value["opening"]), offer)
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+            raise SnapshotError(f"{value!r} is no call of a gate ({error!r})") from error
 
 
 UNKNOWN_CALL = GateCall()

@@ -17,7 +17,6 @@ Read by Spark's Python workers once a batch, so this module imports little.
 from __future__ import annotations
 
 import functools
-import json
 import os
 import socket
 import time
@@ -34,6 +33,7 @@ from headgate.store.folder import write_json
 from headgate.store.places.contract import Held
 from headgate.store.places.place import Place
 from headgate.store.places.stores import store_of
+from headgate.store.stored_json import parsed_json
 
 __all__ = ["BEAT_S", "GONE_S", "Holder", "Lease", "Watch", "own_holder", "this_process"]
 
@@ -301,7 +301,7 @@ class Lease:
 def own_holder(held: Held | None) -> Holder | None:
     """Who has a lease by what its own file says; None where that is no lease."""
     try:
-        return None if held is None else Holder.from_json(json.loads(held.data))
+        return None if held is None else Holder.from_json(parsed_json(held.data))
     except ValueError:
         return None
 

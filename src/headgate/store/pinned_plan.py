@@ -77,14 +77,14 @@ class PinnedPlan:
         expected = value.get("expected")
         with contextlib.suppress(SnapshotError):  # it decides nothing, and must not cost the plan
             expected = None if expected is None else RowsExpected.from_json(expected)
-        whole, earlier = value.get("whole"), value.get("earlier")
+        whole, earlier, call = value.get("whole"), value.get("earlier"), value.get("call", 0)
         return cls(
             Plan.from_json(value["plan"]),
             str(value["origin"]),
             str(value.get("shape", "")),
             str(value.get("note", "")),
             str(value.get("run", "")),
-            int(value.get("call", 0)),
+            call if type(call) is int else 0,
             expected if isinstance(expected, RowsExpected) else None,
             max(1, _count(value, "attempt")),
             tuple(map(str, earlier)) if isinstance(earlier, list) else (),

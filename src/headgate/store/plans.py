@@ -5,7 +5,6 @@ Read by Spark's Python workers once a batch, so this module imports little.
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -26,6 +25,7 @@ from headgate.store.pinned_plan import PinnedPlan
 from headgate.store.places.contract import Held
 from headgate.store.places.place import Place
 from headgate.store.places.stores import store_of
+from headgate.store.stored_json import parsed_json
 
 __all__ = ["PinnedPlan", "PlanStore", "Resolve", "Resolved"]
 
@@ -361,7 +361,7 @@ class PlanStore:
 def _pin_in(held: Held | None) -> PinnedPlan | None:
     """The pin that a name holds; None where it holds none, or a crash cut it off."""
     try:
-        value = None if held is None else json.loads(held.data)
+        value = None if held is None else parsed_json(held.data)
     except ValueError:
         return None
     return None if value is None else PinnedPlan.from_json(value)
@@ -370,7 +370,7 @@ def _pin_in(held: Held | None) -> PinnedPlan | None:
 def _published_in(held: Held | None) -> tuple[dict[str, Any] | None, float]:
     """What was published, and when by the store's clock; None where nothing was, or it was cut off."""
     try:
-        value = None if held is None else json.loads(held.data)
+        value = None if held is None else parsed_json(held.data)
     except ValueError:
         value = None
     return (value if isinstance(value, dict) else None), 0.0 if held is None else held.written_at

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -120,5 +121,5 @@ def measured_s(record: Record, measure: Measure) -> float | None:
         return record.delay_s
     if measure == "queue":
         queue_ms = record.found.measures.get("queue_ms")
-        return None if queue_ms is None else queue_ms / 1000.0
+        return None if queue_ms is None or not math.isfinite(queue_ms) else queue_ms / 1000.0
     return record.duration_s

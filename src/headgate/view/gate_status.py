@@ -137,7 +137,10 @@ def _query(folder: Place, gate: str, query: str, now: float) -> dict[str, Any]:
 
 def _standing(folder: Place, gate: str, query: str, store: PlanStore) -> dict[str, Any]:
     try:
-        return Standing(Ledger(folder, gate, query)).to_json(store.current())
+        ledger = Ledger(folder, gate, query)
+        shown = Standing(ledger).to_json(store.current())
+        shown["why"] = "; ".join(filter(None, (shown["why"], ledger.no_records)))
+        return shown
     except OSError:
         raise
     except Exception as error:  # what somebody else has written there

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import json
 from typing import Any
 
 from headgate.errors import HeadgateError
@@ -12,6 +11,7 @@ from headgate.sketches.cost_table import CostTable
 from headgate.store.folder import names_in
 from headgate.store.places.place import Place
 from headgate.store.places.stores import store_of
+from headgate.store.stored_json import parsed_json
 from headgate.view.facts import GuardInsides
 
 __all__ = ["GuardMemoryReader"]
@@ -38,7 +38,7 @@ class GuardMemoryReader:
         found = []
         for held in store_of(queues).get_all(queues / name for name in names):
             with contextlib.suppress(ValueError, KeyError, TypeError, IndexError):
-                state: Any = None if held is None else json.loads(held.data)["state"]
+                state: Any = None if held is None else parsed_json(held.data)["state"]
                 found.append(float(state["price"][0]))
         return tuple(found)
 
@@ -50,7 +50,7 @@ class GuardMemoryReader:
             return self._decoded[1]
         found: tuple[tuple[int, float, float], ...] = ()
         with contextlib.suppress(HeadgateError, ValueError, KeyError, TypeError):
-            found = _dearest_in(CostTable.from_bytes(base64.b64decode(json.loads(held.data)["costs"])))
+            found = _dearest_in(CostTable.from_bytes(base64.b64decode(parsed_json(held.data)["costs"])))
         self._decoded = held.written_at, found
         return found
 

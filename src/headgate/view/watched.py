@@ -112,6 +112,7 @@ class Watched:
             first_batch=first,
             guard=guard,
             repaid=self._repaid(now),
+            fault=self._ledger.no_records,
         )
 
     def _repaid(self, now: float) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import unicodedata
 
 from headgate.settings import GateSettings
 
@@ -11,11 +12,37 @@ __all__ = [
     "ago_text",
     "clock_text",
     "count_text",
+    "plain",
     "retention_text",
     "seconds_text",
     "share_text",
     "target_text",
 ]
+
+
+#: What stands for a character that is none to look at.
+_MARK = "\ufffd"
+#: Embeddings, overrides and isolates of the direction in which text runs.
+_TURNS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
+
+
+def plain(text: str) -> str:
+    r"""Other people's words, for a terminal, which must not take them for commands.
+
+    Names of groups are values of rows, and reasons are texts of files. An escape sequence in one would
+    move the cursor, rename the window or hide what stands beside it. Each control character, half of a
+    pair and change of direction is one mark.
+
+    >>> plain("a\x1b[31mb\u202ec") == "a\ufffd[31mb\ufffdc"
+    True
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_MARK if _is_obeyed(one) else one for one in text)
+
+
+def _is_obeyed(one: str) -> bool:
+    return one not in "\n\t" and (unicodedata.category(one) in ("Cc", "Cs") or one in _TURNS)
 
 
 def target_text(settings: GateSettings) -> str:
@@ -93,7 +120,10 @@ def ago_text(age_s: float) -> str:
 
 
 def clock_text(instant: float, now: float) -> str:
-    """The time of day, with the day where it is another than today's."""
-    then, today = time.localtime(instant), time.localtime(now)
+    """The time of day, with the day where it is another than today's; "?" for what no clock shows."""
+    try:
+        then, today = time.localtime(instant), time.localtime(now)
+    except (OverflowError, ValueError, OSError):  # years that nobody counts, or no number
+        return "?"
     same_day = then[:3] == today[:3]
     return time.strftime("%H:%M:%S" if same_day else "%d %b %H:%M", then)

@@ -16,9 +16,7 @@ what rows of that side match on average.
 
 from __future__ import annotations
 
-import base64
 import json
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from headgate.core.partners import packed, unpacked
 from headgate.errors import SnapshotError
 from headgate.joins.arrays import Floats
 from headgate.joins.conditions import Condition
@@ -147,24 +146,28 @@ class RowScores:
             tables += b"".join(p.shares.table.tobytes() for p in side)
         text = json.dumps(head, separators=(",", ":")).encode()
         whole = len(text).to_bytes(4, "little") + text + tables
-        return base64.b64encode(zlib.compress(whole, 9)).decode()
+        return packed(whole)
 
     @classmethod
     def from_text(cls, text: str) -> RowScores:
         """What `to_text` wrote."""
         try:
-            whole = zlib.decompress(base64.b64decode(text))
+            whole = unpacked(text)
             size = int.from_bytes(whole[:4], "little")
             head, at = json.loads(whole[4 : 4 + size]), 4 + size
             sides: list[tuple[Part, ...]] = []
             for side in head["parts"]:
                 found = []
                 for weight, ahead, rows, length in side:
+                    if type(length) is not int or not 0 < length <= _BUCKETS:
+                        raise ValueError(f"a table of {length!r} shares")
+                    if not (0.0 <= float(weight) < np.inf and 0.0 <= float(rows) < np.inf):
+                        raise ValueError(f"{weight!r} for {rows!r} rows")
                     table = np.frombuffer(whole, np.uint8, length, at)
                     found.append(Part(float(weight), Shares(float(rows), table), bool(ahead)))
                     at += length
                 sides.append(tuple(found))
             flat = head["flat"]
             return cls((sides[0], sides[1]), (float(flat[0]), float(flat[1])))
-        except (ValueError, KeyError, IndexError, TypeError, zlib.error) as error:
+        except (ValueError, KeyError, IndexError, TypeError, OverflowError, RecursionError) as error:
             raise SnapshotError(f"{text[:20]!r} is nothing that rows are scored by: {error}") from error

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headgate.errors import BadArgument, NotAsRecorded
+from headgate.errors import BadArgument, NotAsRecorded, SnapshotError
 from headgate.spark.checkpoint import (
     ends_of_batch,
     files_between,
@@ -23,6 +23,7 @@ from headgate.spark.checkpoint import (
 from headgate.store.folder import is_used, names_in
 from headgate.store.ledger.records import Record
 from headgate.store.places.place import Place
+from headgate.store.stored_json import parsed_json
 
 __all__ = [
     "BatchOffsets",
@@ -52,7 +53,7 @@ class BatchOffsets:
 
 def _parsed(value: Any) -> Any:
     """An offset as an object; Connect sessions report it as text."""
-    return json.loads(value) if isinstance(value, str) else value
+    return parsed_json(value) if isinstance(value, str) else value
 
 
 #: How a rate source describes itself: every second has as many rows, once it is up to speed.
@@ -78,11 +79,17 @@ def rows_between(source: Mapping[str, Any]) -> int | None:
 
 def offsets_in_record(record: Record) -> BatchOffsets:
     """The offsets that the ledger holds."""
-    return BatchOffsets(
-        record.batch,
-        tuple(_parsed(source["startOffset"]) for source in record.offsets),
-        tuple(_parsed(source["endOffset"]) for source in record.offsets),
-    )
+    try:
+        return BatchOffsets(
+            record.batch,
+            tuple(_parsed(source["startOffset"]) for source in record.offsets),
+            tuple(_parsed(source["endOffset"]) for source in record.offsets),
+        )
+    except (KeyError, ValueError) as error:
+        raise SnapshotError(
+            f"the record of batch {record.batch} has no offsets that can be read ({error!r}): somebody "
+            "changed it; leave the batch out, or give rows=, a reader of your own"
+        ) from error
 
 
 def offsets_in_checkpoint(checkpoint: Place, batch: int) -> BatchOffsets:
@@ -152,6 +159,8 @@ def kafka_rows(
 
     def rows(batch: BatchOffsets) -> DataFrame:
         start, end = _range_of(batch, source, "Kafka", _of_kafka)
+        if start is not None and not _of_kafka(start):
+            raise BadArgument(f"batch {batch.batch} begins at {start!r}, which is no place in a topic")
         if start is None and checkpoint is not None:
             start = first_offsets(open_checkpoint(checkpoint), source)
         if start is None:
@@ -172,7 +181,12 @@ def kafka_rows(
 
 
 def _of_kafka(end: Any) -> bool:
-    return isinstance(end, dict) and all(isinstance(parts, dict) for parts in end.values())
+    """Topics with their partitions, each by its number, and how far each goes."""
+    return isinstance(end, dict) and all(
+        isinstance(parts, dict)
+        and all(p.isascii() and p.isdecimal() and type(n) is int for p, n in parts.items())
+        for parts in end.values()
+    )
 
 
 def _of_files(end: Any) -> bool:

@@ -30,6 +30,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from headgate.spark.dropped.call import dropped_by
 from headgate.spark.gate.identity import require_own_column, require_timestamp, seed_of
 from headgate.spark.gate.predicates import require_predicate
 from headgate.spark.gate.shape import WEIGHT, quoted, quoted_name
@@ -44,7 +45,7 @@ from headgate.spark.guard.arguments import (
 )
 from headgate.spark.guard.memory import GuardMemory
 from headgate.spark.guard.meter import before_guard, behind_guard, guard_metric_names
-from headgate.spark.guard.output import COST, ERROR, OUTCOME, QUEUE, ROWS
+from headgate.spark.guard.output import COST, ERROR, FILE, OUTCOME, QUEUE, ROWS
 from headgate.spark.guard.run import GuardSpec
 from headgate.spark.guard.task import GuardTask
 from headgate.spark.guard.terms import GuardTerms
@@ -80,6 +81,7 @@ def guard(
     trigger: Duration | None = None,
     retention: Duration = RETENTION_S,
     seed: int | None = None,
+    dropped: str | os.PathLike[str] | None = None,
 ) -> DataFrame:
     """The function's results for the rows that it has time for; the others are dropped and counted.
 
@@ -108,6 +110,8 @@ def guard(
             in a file of the folder `dead_letters` (by default in the control folder), ``"keep"``
             passes it on with null results and its error in ``_error``.
         retention: how long the ledger keeps records; by default 7 days.
+        dropped: a folder that the driver and all executors share, in which dropped rows are set aside
+            as files; `headgate.dropped` reads exactly these. It needs a stream and `control`.
 
     The result has the function's columns, and ``_queue_ms`` (how long the row waited), ``_cost_ms``
     (how long it took) and ``_weight`` (how many rows it stands for). Decisions follow the clock, so a
@@ -128,6 +132,7 @@ def guard(
         keys=key_columns(frame, key),
         control=None if control is None else open_control_folder(control),
         retention_s=retention_s(retention),
+        dropped=None if dropped is None else dropped_by(frame, dropped, name, control is not None),
     )
     if arrival is None and frame.isStreaming:
         raise BadArgument(
@@ -164,6 +169,7 @@ def guard(
         streaming=frame.isStreaming,
         call=uuid.uuid4().hex,
         number=call.number,
+        dropped=built.dropped,
     )
     task = GuardTask(terms)
     if built.control is not None:
@@ -179,10 +185,10 @@ def guard(
     # Spark's own mapInArrow takes no names with dots; the worker gives the columns their names back.
     done = frame.toDF(*[f"c{i}" for i in range(len(columns))]).mapInArrow(task, output)
     if frame.isStreaming and built.control is not None:
-        done = done.observe(guarded, *behind_guard())
+        done = done.observe(guarded, *behind_guard(built.dropped is not None))
     kept = done.where(F.col(OUTCOME) <= 1)
     weight = F.col(WEIGHT).alias(WEIGHT, metadata={GATES: [*gates, name]})
-    plain = [c for c in kept.columns if c not in (OUTCOME, ROWS, WEIGHT)]
+    plain = [c for c in kept.columns if c not in (OUTCOME, ROWS, WEIGHT, FILE)]
     return kept.select(*[quoted(c) for c in plain], weight)
 
 
@@ -196,6 +202,8 @@ class _Guard:
     keys: tuple[str, ...]
     control: Place | None
     retention_s: float = RETENTION_S
+    #: The folder where dropped rows go.
+    dropped: str | None = None
 
     def output(self, on_error: str) -> StructType:
         """The function's columns and the guard's; all nullable, because dropped rows are counted."""
@@ -203,6 +211,8 @@ class _Guard:
         if on_error == "keep":
             own.append((ERROR, StringType()))  # type: ignore[arg-type]
         own += [(OUTCOME, ByteType()), (ROWS, LongType())]  # type: ignore[list-item]
+        if self.dropped is not None:
+            own.append((FILE, StringType()))  # type: ignore[arg-type]
         taken = {n for n, _ in own} & set(self.results.names)
         if taken:
             raise BadArgument(
@@ -228,7 +238,7 @@ class _Guard:
 
     def trial(self, spark: SparkSession, task: GuardTask, letters: Place | None) -> None:
         """Can a Python worker import Headgate, unpickle the function, and write where it must?"""
-        folders = [str(f) for f in (self.control, letters) if f is not None]
+        folders = [str(f) for f in (self.control, letters, self.dropped) if f is not None]
 
         def check(batches: Any) -> Any:
             yield from batches
@@ -256,7 +266,7 @@ class _Guard:
     def spec(self) -> GuardSpec:
         """It, as the control loop knows it."""
         assert self.control is not None
-        return GuardSpec(self.name, self.control, self.policy, self.retention_s)
+        return GuardSpec(self.name, self.control, self.policy, self.retention_s, self.dropped)
 
     def declare(self, spark: SparkSession, frame: DataFrame) -> None:
         """Say in the control folder what this is, unless another one of the name is running there."""

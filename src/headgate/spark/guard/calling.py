@@ -70,7 +70,7 @@ class Caller:
             else:
                 passed(counted[index], now)
             if weight == 0.0:
-                out.drop(reason)
+                out.drop(reason, index)
                 now = watch() + offset
                 continue
             start = watch()
@@ -109,7 +109,7 @@ class Caller:
         task = self._id
         letter = {"error": text, "query": task.query, "batch": task.batch, "row": row}
         self.letters.append(json.dumps(letter, default=str))
-        out.drop("dead_letter")
+        out.drop("dead_letter", index)
 
     def _chunks(self, given: Given, out: Out) -> None:
         keys, counted, protected = given.keys, given.counted, given.protected
@@ -124,7 +124,7 @@ class Caller:
             else:
                 self._shedder.passed(counted[index], now + ahead)
             if weight == 0.0:
-                out.drop(reason)
+                out.drop(reason, index)
             else:
                 chosen.append((index, weight))
                 ahead += self._shedder.cost(keys[index])

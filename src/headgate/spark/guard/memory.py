@@ -47,6 +47,10 @@ __all__ = ["GuardMemory"]
 log = logging.getLogger("headgate")
 
 _VERSION = 1
+#: Runs of one key that a task can have made: more were never run.
+_MOST_RUNS = 1 << 40
+#: And seconds that one took.
+_MOST_SECONDS = 1e9
 _LESSON = re.compile(r"([0-9]+)-[0-9]+\.json")
 #: Lessons of one query that lie unmerged at most, if the driver's loop is gone: a bound, no tuning.
 _MOST_LESSONS = 64
@@ -172,9 +176,12 @@ class GuardMemory:
         value = self._read(path)
         if value is None or value.get("v") != _VERSION:
             return
-        with contextlib.suppress(KeyError, TypeError, ValueError):
+        with contextlib.suppress(KeyError, TypeError, ValueError, OverflowError):
             for key, runs, mean in value["lessons"]:
-                costs.learn(int(key), float(mean), int(runs))
+                number, times, seconds = int(key), int(runs), float(mean)
+                # What is no duration would be learned for good: no later one takes it out of a mean.
+                if 0 <= number < 1 << 64 and 0 < times <= _MOST_RUNS and 0.0 <= seconds <= _MOST_SECONDS:
+                    costs.learn(number, seconds, times)
 
     def _costs_path(self, query: str, call: int) -> Place:
         """The costs of the guard of this call in a query: those of the name, or its own.

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from headgate.run.report import Report
 from headgate.spark.gate.meter import by_name, sample_of
 from headgate.spark.gate.shape import quoted
-from headgate.spark.guard.output import COST, OUTCOME, OUTCOMES, QUEUE, ROWS
+from headgate.spark.guard.output import COST, FILE, OUTCOME, OUTCOMES, QUEUE, ROWS
 from headgate.spark.loop.kinds import kind_of_report
 from headgate.spark.loop.numbered_metrics import metric_named, metrics_of
 from headgate.store.gate_call import GateCall
@@ -30,6 +30,8 @@ class GuardReport(Report):
     queue_ms: float = 0.0
     longest_queue_ms: float = 0.0
     cost_ms: float = 0.0
+    #: Files of dropped rows, where they are set aside.
+    files: tuple[str, ...] = ()
 
 
 def guard_metric_names(guard: str, call: GateCall) -> tuple[str, str]:
@@ -45,8 +47,8 @@ def before_guard(arrival: str | None) -> list[Column]:
     return columns
 
 
-def behind_guard() -> list[Column]:
-    """Counted behind the worker, before dropped rows are taken out."""
+def behind_guard(dropped: bool = False) -> list[Column]:
+    """Counted behind the worker, before dropped rows are taken out; with `dropped` their files, too."""
     outcome = F.col(OUTCOME)
     columns = [
         F.coalesce(F.sum(F.when(outcome == number, F.col(ROWS))), F.lit(0)).alias(name)
@@ -57,7 +59,7 @@ def behind_guard() -> list[Column]:
         F.max(QUEUE).alias("longest_queue_ms"),
         F.avg(COST).alias("cost_ms"),
     ]
-    return columns
+    return [*columns, F.collect_list(FILE).alias("files")] if dropped else columns
 
 
 @kind_of_report
@@ -86,6 +88,7 @@ def _report(
         queue_ms=float(behind["queue_ms"] or 0.0),
         longest_queue_ms=float(behind["longest_queue_ms"] or 0.0),
         cost_ms=float(behind["cost_ms"] or 0.0),
+        files=tuple(str(name) for name in behind.get("files") or ()),
         parts_ms=parts,
         offsets=offsets,
     )

@@ -19,6 +19,7 @@ from headgate.spark.gate.shape import WEIGHT
 __all__ = [
     "COST",
     "ERROR",
+    "FILE",
     "MISFIT",
     "OUTCOME",
     "OUTCOMES",
@@ -29,6 +30,7 @@ __all__ = [
     "Shaper",
     "arrays_of",
     "called",
+    "file_batch",
     "misfit_in",
     "record_batch",
     "results_in",
@@ -37,6 +39,8 @@ __all__ = [
 QUEUE, COST, ERROR = "_queue_ms", "_cost_ms", "_error"
 #: Scratch columns: what became of the rows, by its index in `OUTCOMES`, and of how many.
 OUTCOME, ROWS = "_headgate_outcome", "_headgate_rows"
+#: And the name of a file of dropped rows, where they are set aside; such a row has nothing else.
+FILE = "_headgate_file"
 OUTCOMES = ("kept", "failed", "price", "latency", "chance", "dead_letter")
 _KEPT, _FAILED = 0, 1
 #: What Arrow raises for a value that is not of a column's type.
@@ -45,7 +49,7 @@ MISFIT = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueErr
 
 def results_in(output: pa.Schema) -> list[pa.Field]:
     """The function's own columns."""
-    return [f for f in output if f.name not in (QUEUE, COST, WEIGHT, ERROR, OUTCOME, ROWS)]
+    return [f for f in output if f.name not in (QUEUE, COST, WEIGHT, ERROR, OUTCOME, ROWS, FILE)]
 
 
 class Done(NamedTuple):
@@ -66,10 +70,15 @@ class Out:
 
     done: list[Done] = field(default_factory=list)
     dropped: dict[str, int] = field(default_factory=dict)
+    #: The indices of the dropped rows in the batch, and why each was.
+    set_aside: list[int] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
 
-    def drop(self, reason: str) -> None:
+    def drop(self, reason: str, row: int) -> None:
         """One more row that was dropped."""
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
+        self.set_aside.append(row)
+        self.reasons.append(reason)
 
 
 class Shaper:
@@ -158,4 +167,13 @@ def record_batch(
     outcomes += [OUTCOMES.index(reason) for reason in out.dropped]
     arrays.append(pa.array(outcomes, pa.int8()))
     arrays.append(pa.array([*[1] * len(done), *out.dropped.values()], pa.int64()))
+    if FILE in output.names:
+        arrays.append(pa.nulls(len(done) + len(blank), pa.string()))
+    return pa.RecordBatch.from_arrays(arrays, schema=output)
+
+
+def file_batch(output: pa.Schema, names: Sequence[str]) -> pa.RecordBatch:
+    """The names of files of dropped rows; no other column says anything."""
+    arrays = [pa.nulls(len(names), column.type) for column in output]
+    arrays[output.names.index(FILE)] = pa.array(names, pa.string())
     return pa.RecordBatch.from_arrays(arrays, schema=output)

@@ -14,6 +14,7 @@ from headgate.guards.inline_policy import InlinePolicy
 from headgate.run.run import BookedRun
 from headgate.run.spec import Spec
 from headgate.settings import RETENTION_S
+from headgate.spark.dropped.lists import Lister
 from headgate.spark.guard.memory import GuardMemory
 from headgate.spark.guard.meter import GuardReport
 from headgate.spark.loop.numbered_metrics import read_metric
@@ -35,6 +36,8 @@ class GuardSpec(Spec):
 
     policy: InlinePolicy
     retention_s: float = RETENTION_S
+    #: The folder where dropped rows go; None where they only count.
+    dropped: str | None = None
 
     def open(self, query: str) -> GuardRun:
         """The guard at work in a query."""
@@ -52,6 +55,7 @@ class GuardRun(BookedRun[GuardSpec, GuardReport]):
         self._waits: deque[float] = deque(maxlen=_JUDGED)
         self._batches = 0
         self._said_unreachable = False
+        self._lister = None if spec.dropped is None else Lister(spec.dropped, query, str(self))
         # What a batch dropped depended on the clock: one that runs again says nothing of its first time.
         self.last_batch = self._ledger.last_batch()
 
@@ -62,6 +66,15 @@ class GuardRun(BookedRun[GuardSpec, GuardReport]):
     def learn(self, report: GuardReport) -> None:
         """Whether the target can be reached at all; the costs are the workers' to learn."""
         self._judge_target(report.sample)
+        if self._lister is not None:  # in front of the record: what it counts is listed then
+            reasons = {k: n for k, n in report.outcomes.items() if n and k not in ("kept", "failed")}
+            self._lister.take(report.sample.batch_id, report.files, reasons)
+
+    def finish(self) -> None:
+        """Try a last time what could not be written."""
+        super().finish()
+        if self._lister is not None:
+            self._lister.write()
 
     def remember(self, report: GuardReport) -> None:
         """Merge what the workers learned in the batch."""

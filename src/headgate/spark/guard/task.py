@@ -20,9 +20,17 @@ import pyarrow as pa
 
 from headgate.guards.inline import Expected
 from headgate.sketches.keys import stable_key
+from headgate.spark.dropped.writing import DroppedRows
 from headgate.spark.guard.calling import Caller, Given
 from headgate.spark.guard.learned import Learned
-from headgate.spark.guard.output import MISFIT, Out, arrays_of, misfit_in, record_batch
+from headgate.spark.guard.output import (
+    MISFIT,
+    Out,
+    arrays_of,
+    file_batch,
+    misfit_in,
+    record_batch,
+)
 from headgate.spark.guard.terms import GuardTerms, TaskId
 from headgate.store.folder import unclaim, write_text
 from headgate.store.places.place import place_from
@@ -45,6 +53,7 @@ class GuardTask:
             work = _Work(self.terms, TaskId.here(self.terms.call))
             yield from work.run(itertools.chain([first], filled))
             work.finish()
+            yield from work.files()
 
 
 class _Work:
@@ -56,6 +65,7 @@ class _Work:
         self._began = terms.clock()
         offset = self._began - terms.stopwatch()
         self._caller = Caller(terms, task, self._learned.shedder, offset)
+        self._dropped = None if terms.dropped is None else DroppedRows(terms.dropped, "row")
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What becomes of the rows, Arrow batch by Arrow batch."""
@@ -108,7 +118,11 @@ class _Work:
         brought = None
         if terms.weights is not None:
             brought = batch.column(terms.weights).to_numpy(zero_copy_only=False)
-        return record_batch(terms.output, self._converted(batch, out), out, brought)
+        converted = self._converted(batch, out)
+        if self._dropped is not None and out.set_aside:
+            rows = batch.select(list(terms.inputs)).take(pa.array(out.set_aside))
+            self._dropped.add(rows, out.reasons)
+        return record_batch(terms.output, converted, out, brought)
 
     def _arrivals(self, batch: pa.RecordBatch) -> list[float]:
         """When each row began to wait, on the wall clock."""
@@ -151,6 +165,12 @@ class _Work:
             given = row.select(list(self._terms.inputs)).to_pylist()[0]
             measured = done.wait_s, done.cost_s, done.weight
             self._caller.failed(out, done.row, key, given, misfit, measured)
+
+    def files(self) -> Iterator[pa.RecordBatch]:
+        """The names of the files with this attempt's dropped rows, behind all of its results."""
+        names = [] if self._dropped is None else self._dropped.close()
+        if names:
+            yield file_batch(self._terms.output, names)
 
     def finish(self) -> None:
         """Leave behind the rows that failed, and what was learned."""

@@ -71,6 +71,8 @@ class GuardTerms:
     #: Names this call of `guard`, and its number in the driver process.
     call: str
     number: int = 0
+    #: The folder where dropped rows go (`headgate.spark.dropped`); None where they only count.
+    dropped: str | None = None
     #: The driver process that built the guard.
     driver: Holder | None = None
     clock: Callable[[], float] = time.time

@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headgate.spark.checkpoint import check_checkpoint
+from headgate.spark.dropped.call import dropped_by
 from headgate.spark.gate.identity import seed_of
 from headgate.spark.gate.task_plan import TaskPlan
 from headgate.spark.join.arguments import (
@@ -100,6 +101,7 @@ def join(
     retention: Duration = RETENTION_S,
     seed: int | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    dropped: str | os.PathLike[str] | None = None,
 ) -> DataFrame:
     """Pairs of rows that match and are close in time; at peak those comparisons that pay most.
 
@@ -132,6 +134,8 @@ def join(
         retention: how long the ledger keeps records; by default 7 days.
         checkpoint: the query's checkpoint, where it is not found by itself (over Connect, unless it is
             in the session's default place): it tells how many rows a batch has before it begins.
+        dropped: a folder that the driver and all executors share, in which rows that are left out are
+            set aside as files; `headgate.dropped` reads exactly these, with ``side=``.
 
     Rows are kept in the state for their window; what is shed are comparisons, and the ledger has how
     many, with an estimate of the share of all pairs that was found. Where rows alone would take longer
@@ -154,6 +158,7 @@ def join(
     sides = _sides(left, right, time, utility)
     kind = require_condition(on, left, right)
     schema = result_schema(left, right, output, suffixes)
+    aside = None if dropped is None else _aside(left, right, dropped, name, control is not None)
     compiled()  # says which extra is missing
     shards = how_many_shards(spark, budget)
     folder = _folder(control)
@@ -168,6 +173,7 @@ def join(
         fixed_work=None if isinstance(budget, str) or budget is None else budget / shards,
         basic_s=windows.basic_us / 1e6,
         copies=(grid.copies(0), grid.copies(1)),
+        dropped=aside,
     )
     _require_rocksdb(spark)
     _trial(spark, name, folder, on)
@@ -194,7 +200,7 @@ def join(
         driver=this_process(), call=call, resolver=resolver.to_text(),
     )  # fmt: skip
     joined = (
-        _packed(sides, on, grid, plans, terms.seed)
+        _packed(sides, on, grid, plans, terms.seed, aside)
         .groupBy(SHARD)
         .transformWithStateInPandas(
             JoinOperator(JoinWork(terms), grid, plans, call.opening, output),
@@ -239,7 +245,17 @@ def _sides(left: DataFrame, right: DataFrame, time: Any, utility: Any) -> list[_
     return found
 
 
-def _packed(sides: list[_Side], on: Condition, grid: Grid, plans: TaskPlan, seed: int) -> DataFrame:
+def _aside(
+    left: DataFrame, right: DataFrame, folder: str | os.PathLike[str], name: str, booked: bool
+) -> str:
+    """Where rows of both sides go that are left out."""
+    dropped_by(left, folder, name, booked, "the left DataFrame")
+    return dropped_by(right, folder, name, booked, "the right DataFrame")
+
+
+def _packed(
+    sides: list[_Side], on: Condition, grid: Grid, plans: TaskPlan, seed: int, aside: str | None
+) -> DataFrame:
     """Both streams as payloads for each shard."""
     keys = shard_keys(sides[0].frame.sparkSession, grid.shards)
     has_utility = any(side.utility is not None and not side.has_kinds for side in sides)
@@ -247,7 +263,7 @@ def _packed(sides: list[_Side], on: Condition, grid: Grid, plans: TaskPlan, seed
     for side in sides:
         ready = encoded(side.frame, side.number, on, side.time, grid, side.utility, has_utility)
         schema = arrow_schema(ready.schema)
-        drawer = RowDrawer(plans, on, side.number, seed)
+        drawer = RowDrawer(plans, on, side.number, seed, aside)
         packer = Packer(side.number, grid, tuple(ready.columns), schema, keys, drawer)
         # Spark's own mapInArrow takes no names with dots; the worker gives the columns their names back.
         plain = ready.toDF(*[f"c{i}" for i in range(len(ready.columns))])

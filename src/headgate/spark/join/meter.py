@@ -27,6 +27,7 @@ from headgate.store.gate_call import GateCall
 
 __all__ = [
     "COUNTS",
+    "FILE_REPORT",
     "ITEMS_REPORT",
     "OUTPUT",
     "PAIRS",
@@ -43,7 +44,7 @@ __all__ = [
 ]
 
 #: What a row of the operator is.
-PAIRS, SHARD_REPORT, WINDOW_REPORT, COUNTS, ROWS_REPORT, ITEMS_REPORT = 1, 2, 3, 4, 5, 6
+PAIRS, SHARD_REPORT, WINDOW_REPORT, COUNTS, ROWS_REPORT, ITEMS_REPORT, FILE_REPORT = range(1, 8)
 #: The windows that a shard reports and a record names, the latest ones.
 SHOWN_WINDOWS = 12
 #: The operator's rows. Of `numbers` see `_SUMMED`, `_OF_BUSIEST` and `WindowShare`.
@@ -83,6 +84,8 @@ class JoinReport(Report):
     #: What packing tasks tell of rows that they drew, by side; and shards of the items that they hold.
     told: Mapping[int, RowsTold] = field(default_factory=dict)
     items: tuple[ItemsTold, ...] = ()
+    #: Files of rows that were left out, where these are set aside.
+    files: tuple[str, ...] = ()
 
     @property
     def share(self) -> tuple[float, float]:
@@ -114,6 +117,7 @@ def behind_join() -> list[Column]:
             F.when(what == ROWS_REPORT, F.concat(F.array(F.col("bucket").cast("double")), numbers))
         ).alias("rows"),
         F.collect_list(F.when(what == ITEMS_REPORT, F.base64(F.col("payload")))).alias("items"),
+        F.collect_list(F.when(what == FILE_REPORT, F.col("payload").cast("string"))).alias("files"),
     ]
 
 
@@ -157,6 +161,7 @@ def _report(progress: Mapping[str, Any], values: Mapping[str, Any]) -> JoinRepor
         windows=_windows(values.get("windows") or []),
         told={int(side): RowsTold.from_numbers(rest) for side, *rest in values.get("rows") or []},
         items=tuple(ItemsTold.from_bytes(base64.b64decode(t)) for t in values.get("items") or []),
+        files=tuple(str(name) for name in values.get("files") or ()),
         parts_ms=parts,
         offsets=offsets,
     )

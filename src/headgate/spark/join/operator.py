@@ -17,6 +17,7 @@ from headgate.spark.gate.task_plan import TaskPlan, batch_of_task
 from headgate.spark.join.left_out.drawing import RowsTold
 from headgate.spark.join.meter import (
     COUNTS,
+    FILE_REPORT,
     ITEMS_REPORT,
     PAIRS,
     ROWS_REPORT,
@@ -25,7 +26,7 @@ from headgate.spark.join.meter import (
     WINDOW_REPORT,
     shard_report,
 )
-from headgate.spark.join.pack import ROWS_TOLD, Grid, packed
+from headgate.spark.join.pack import FILE_TOLD, ROWS_TOLD, Grid, packed
 from headgate.spark.join.results import joined_batches, listed_batches
 from headgate.spark.join.state_store import StateStore
 from headgate.spark.join.tally import Done, WindowTally
@@ -70,10 +71,13 @@ class JoinOperator(StatefulProcessor):
         store = StateStore(self._work.terms.condition, self._blocks, self._summaries, index)
         arrived: list[tuple[int, bytes]] = []
         told = [RowsTold(), RowsTold()]
+        files: list[bytes] = []
         for frame in rows:
             for side, payload in zip(frame["side"], frame["payload"], strict=True):
                 if side < ROWS_TOLD:
                     arrived.append((int(side), bytes(payload)))
+                elif side == FILE_TOLD:
+                    files.append(bytes(payload))
                 else:
                     told[side - ROWS_TOLD] += RowsTold.from_bytes(bytes(payload))
         watermark_ms = timerValues.getCurrentWatermarkInMs()
@@ -91,6 +95,8 @@ class JoinOperator(StatefulProcessor):
         for side, seen in enumerate(told):
             if seen.arrived:
                 yield _row(ROWS_REPORT, side, seen.numbers())
+        for name in files:
+            yield _row(FILE_REPORT, 0, [], name)
         if done.items is not None and done.items.shares:
             yield _row(ITEMS_REPORT, 0, [], done.items.to_bytes())
         sums = {

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CHANCE",
     "COIN",
+    "FILE_TOLD",
     "HASH",
     "KEY",
     "KIND",
@@ -55,6 +56,8 @@ OWN = TIME, HASH, KEY, VALUE, KIND, CHANCE, COIN = (
 )  # fmt: skip
 #: The side of what travels beside rows: what a task tells of those that came, left (2) and right (3).
 ROWS_TOLD = 2
+#: And the name of a file of rows that were left out, where these are set aside.
+FILE_TOLD = 4
 #: The column of the shard's key. Version 0.1.0 called it so, and the state store knows the key by name.
 SHARD = "place"
 #: What the shuffle moves.
@@ -194,6 +197,9 @@ class Packer:
         told = None if draw is None else draw.told()
         if told is not None:
             yield _rows([self.keys[0]], ROWS_TOLD + self.side, [told])
+        files = [] if draw is None else draw.files()
+        if files:
+            yield _rows([self.keys[0]] * len(files), FILE_TOLD, [name.encode() for name in files])
 
     def _cut(self, held: list[pa.RecordBatch], draw: DrawnTask | None) -> pa.RecordBatch:
         plain = pa.schema(field.with_name(f"c{i}") for i, field in enumerate(self.schema))

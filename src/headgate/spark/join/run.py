@@ -14,6 +14,7 @@ from headgate.errors import HeadgateError
 from headgate.run.run import SettledRun
 from headgate.run.spec import SettledSpec
 from headgate.settings import GateSettings
+from headgate.spark.dropped.lists import Lister
 from headgate.spark.join.left_out.offer import JoinOffer
 from headgate.spark.join.left_out.rows_seen import RowsSeen
 from headgate.spark.join.meter import SHOWN_WINDOWS, JoinReport
@@ -39,6 +40,8 @@ class JoinSpec(SettledSpec):
     basic_s: float = 1.0
     #: At how many shards the rows of each side are.
     copies: tuple[int, int] = (1, 1)
+    #: The folder where rows go that are left out; None where they only count.
+    dropped: str | None = None
 
     def opening(self) -> Plan:
         """The plan of the first batch, where its size cannot be known: with all rows."""
@@ -97,6 +100,7 @@ class JoinRun(SettledRun[JoinSpec, JoinReport]):
         #: Whether the last batch met a plan for its own size.
         self._sized = False
         self._seen = RowsSeen(spec.copies)
+        self._lister = None if spec.dropped is None else Lister(spec.dropped, query, str(self))
         self._allowance = self._restored(self.settings)
         # What a batch that runs again took says nothing of its first time.
         self.last_batch = self._ledger.last_batch()
@@ -166,6 +170,15 @@ class JoinRun(SettledRun[JoinSpec, JoinReport]):
             self._sizing.add(pinned.expected.sizes, round(report.spent.arrived_rows))
         probed = sums["probed_left"], sums["probed_right"]
         self._seen.learn(report.told, report.items, probed, (sums["left"], sums["right"]))
+        if self._lister is not None:  # in front of the record: what it counts is listed then
+            rows = {"left_out": round(sums["shed_left"] + sums["shed_right"])}
+            self._lister.take(report.sample.batch_id, report.files, rows)
+
+    def finish(self) -> None:
+        """Try a last time what could not be written."""
+        super().finish()
+        if self._lister is not None:
+            self._lister.write()
 
     def remember(self, report: JoinReport) -> None:
         """The allowance outlasts a restart, and so does what sizes mean in rows."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -12,6 +11,7 @@ from headgate.store.ledger.records import Ledger, Record, gates_in, queries_of
 from headgate.store.places.place import Place
 from headgate.store.plans import PlanStore
 from headgate.store.repaid.marks import marks_of
+from headgate.store.stored_json import parsed_json
 
 __all__ = ["UNDER_WAY", "Audit", "audit"]
 
@@ -254,7 +254,7 @@ def _adjacent(before: Record | None, after: Record | None) -> bool:
 def _parsed(offset: Any) -> Any:
     """Connect sessions report offsets as text."""
     try:
-        return json.loads(offset) if isinstance(offset, str) else offset
+        return parsed_json(offset) if isinstance(offset, str) else offset
     except ValueError:
         return offset
 

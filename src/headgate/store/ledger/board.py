@@ -23,6 +23,7 @@ from headgate.store.ledger.parts import DAMAGE
 from headgate.store.places.contract import Held
 from headgate.store.places.place import Place
 from headgate.store.places.stores import store_of
+from headgate.store.stored_json import parsed_json
 
 __all__ = ["Board", "Key", "Told", "boards_in"]
 
@@ -145,7 +146,7 @@ def boards_in(control: Place) -> list[Told]:
 def _board_in(held: Held) -> dict[str, Any] | None:
     """What a board says; None where it is none, or one of another version."""
     try:
-        value = json.loads(gzip.decompress(held.data))
+        value = parsed_json(gzip.decompress(held.data))
         if value["v"] != _VERSION or not may_be_owner(value["owner"]):
             return None
         kinds = {(type(row["gate"]), type(row["query"]), type(row["ended"])) for row in value["rows"]}

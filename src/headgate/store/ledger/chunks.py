@@ -44,6 +44,7 @@ from headgate.store.ledger.totals import Totals
 from headgate.store.places.contract import Held
 from headgate.store.places.place import ObjectPath
 from headgate.store.places.stores import store_of
+from headgate.store.stored_json import parsed_json
 
 __all__ = ["Chunks"]
 
@@ -202,7 +203,7 @@ class Chunks(LedgerFiles):
         held = self._store.get(self._folder / _summary_name(part.closed))
         if held is not None:
             try:
-                return Summary.from_json(json.loads(held.data))
+                return Summary.from_json(parsed_json(held.data))
             except (ValueError, KeyError, TypeError):
                 pass  # the part has it, too
         whole = self._store.get(self._folder / part.closed)
@@ -210,7 +211,7 @@ class Chunks(LedgerFiles):
             raise FileNotFoundError(str(self._folder / part.closed))
         try:
             with gzip.open(io.BytesIO(whole.data), "rb") as file:
-                return Summary.from_json(json.loads(file.readline()))
+                return Summary.from_json(parsed_json(file.readline()))
         except (*DAMAGE, ValueError, KeyError, TypeError) as error:
             self.note_damage(part.closed, error)
             own = Totals.of(parsed(rescued_lines(whole.data)))

@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any
 
 from headgate.store.ledger.totals import Totals
+from headgate.store.stored_json import parsed_json
 
 __all__ = ["DAMAGE", "SEGMENT", "Listing", "Part", "Summary", "packed", "parsed", "rescued_lines"]
 
@@ -97,14 +98,25 @@ class Listing:
 
 
 def parsed(lines: Sequence[bytes]) -> Iterator[dict[str, Any]]:
-    """The records in these lines; those torn by a kill are passed over."""
+    """The records in these lines; those torn by a kill, and what is no record, are passed over."""
     for line in lines:
         try:
-            value = json.loads(line)
+            value = parsed_json(line)
         except ValueError:
             continue  # the batch is recorded again or shows as unsettled
-        if isinstance(value, dict) and "batch" in value:
+        if isinstance(value, dict) and _countable(value):
             yield value
+
+
+def _countable(value: dict[str, Any]) -> bool:
+    """Whether it has what sums are made of (`Totals`)."""
+    whole = (value.get("batch"), *(value.get(name, 0) for name in ("arrived", "kept", "shed")))
+    words = (value.get("kind", "gate"), value.get("origin", "plan"))
+    return (
+        all(type(one) is int for one in whole)
+        and all(isinstance(one, str) for one in words)
+        and type(value.get("started_at", 0.0)) in (int, float)
+    )
 
 
 def packed(own: bytes, before: Sequence[dict[str, Any]], now: float) -> tuple[Summary, bytes]:

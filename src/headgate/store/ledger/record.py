@@ -7,6 +7,7 @@ from typing import Any, Self, TypeVar
 
 from headgate.core.batch_size import RowsExpected
 from headgate.core.plan import Plan
+from headgate.errors import SnapshotError
 
 __all__ = ["Evidence", "Findings", "Record", "Size"]
 
@@ -128,17 +129,56 @@ class Record:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
         """What `to_json` wrote, in this version or an earlier one."""
-        known = _known(cls, value)
-        known["plan"] = Plan.from_json(value["plan"])
-        known["size"] = Size(**_known(Size, value))
-        known["found"] = Findings(**_known(Findings, value))
-        known["evidence"] = Evidence(**_known(Evidence, value))
-        return cls(**known)
+        try:
+            known = _known(cls, value)
+            known["plan"] = Plan.from_json(value["plan"])
+            known["size"] = Size(**_known(Size, value))
+            known["found"] = Findings(**_known(Findings, value))
+            known["evidence"] = Evidence(**_known(Evidence, value))
+            return cls(**known)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise SnapshotError(f"a line of the ledger is no record ({error})") from error
 
 
 _T = TypeVar("_T", Record, Size, Findings, Evidence)
 
 
+#: What the fields hold, by how their type is written; the parts and the plan read themselves.
+_KINDS: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "bool": (bool,),
+    "int": (int,),
+    "int | None": (int, type(None)),
+    "float": (int, float),
+    "float | None": (int, float, type(None)),
+}
+
+
+#: No count, time or duration is beyond, and NaN is not within: clocks and JSON could not show it.
+_MOST = 1e18
+
+
 def _known(kind: type[_T], value: dict[str, Any]) -> dict[str, Any]:
-    names = {f.name for f in fields(kind)}
-    return {k: v for k, v in value.items() if k in names}
+    """The fields of this kind among the value's, if they are what it holds: nobody else asks again."""
+    found = {f.name: value[f.name] for f in fields(kind) if f.name in value}
+    for one in fields(kind):
+        if one.name in found and not _fits(str(one.type), found[one.name]):
+            raise ValueError(f"{one.name} is {str(found[one.name])[:40]!r}")
+    return found
+
+
+def _fits(kind: str, given: Any) -> bool:
+    if kind in _KINDS:
+        within = type(given) not in (int, float) or -_MOST <= given <= _MOST
+        return type(given) in _KINDS[kind] and within
+    if kind in ("dict[str, int]", "dict[str, float]"):
+        return isinstance(given, dict) and all(type(one) in (int, float) for one in given.values())
+    if kind == "list[list[float]]":
+        return isinstance(given, list) and all(_numbers(one) for one in given)
+    if kind == "list[dict[str, Any]]":
+        return isinstance(given, list) and all(isinstance(one, dict) for one in given)
+    return True
+
+
+def _numbers(given: Any) -> bool:
+    return isinstance(given, list) and all(type(one) in (int, float, type(None)) for one in given)

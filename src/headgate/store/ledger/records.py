@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from headgate.errors import SnapshotError
 from headgate.store.folder import folders_in
 from headgate.store.ledger.carried import (
     Carried,
@@ -33,6 +34,7 @@ from headgate.store.ledger.record import Evidence, Findings, Record, Size
 from headgate.store.ledger.segments import Segments
 from headgate.store.ledger.totals import Totals
 from headgate.store.places.place import Place
+from headgate.store.stored_json import parsed_json
 
 __all__ = ["Evidence", "Findings", "Ledger", "Record", "Size", "gates_in", "queries_of"]
 
@@ -88,9 +90,12 @@ class Ledger:
             if (segment + 1) * SEGMENT <= low or (last is not None and segment * SEGMENT > last):
                 continue
             yield [
-                Record.from_json(value)
-                for value in self._segments.values(segment, listing)
-                if value["batch"] >= low and (last is None or value["batch"] <= last)
+                record
+                for line in self._segments.lines(segment, listing)
+                if (batch := _batch_in(line)) is not None
+                and batch >= low
+                and (last is None or batch <= last)
+                and (record := self._record_in(line)) is not None
             ]
 
     def record(self, batch: int) -> Record | None:
@@ -98,8 +103,16 @@ class Ledger:
         found = None
         for line in self._segments.lines(batch // SEGMENT):
             if _batch_in(line) == batch:
-                found = _record_in(line) or found
+                found = self._record_in(line) or found
         return found
+
+    def _record_in(self, line: bytes) -> Record | None:
+        """The record of a line; None if it was torn, or is none: of that, an audit is told."""
+        try:
+            return _record_in(line)
+        except SnapshotError as error:
+            self._segments.note_damage(f"batch {_batch_in(line)}", error)
+            return None
 
     def tail(self, most: int) -> list[Record]:
         """The latest batches' records, oldest first; reads back from the end as far as it must."""
@@ -112,7 +125,9 @@ class Ledger:
                 if batch is not None:
                     of_batch.setdefault(batch, []).append(line)
             for batch in sorted(of_batch, reverse=True):
-                whole = (r for line in reversed(of_batch[batch]) if (r := _record_in(line)) is not None)
+                whole = (
+                    r for line in reversed(of_batch[batch]) if (r := self._record_in(line)) is not None
+                )
                 found.extend(itertools.islice(whole, 1))
                 if len(found) >= most:
                     return found[::-1]
@@ -127,7 +142,7 @@ class Ledger:
         mark, lines = self._segments.appended(since)
         if lines is None:
             return mark, None
-        return mark, [record for line in lines if (record := _record_in(line)) is not None]
+        return mark, [record for line in lines if (record := self._record_in(line)) is not None]
 
     def last(self) -> Record | None:
         """The record of the latest batch."""
@@ -148,7 +163,7 @@ class Ledger:
             batch
             for segment in {b // SEGMENT for b in batches} & set(listing.numbers)
             for line in self._segments.lines(segment, listing)
-            if (batch := _batch_in(line)) in batches and _record_in(line) is not None
+            if (batch := _batch_in(line)) in batches and self._record_in(line) is not None
         }
         return batches & there
 
@@ -204,6 +219,12 @@ class Ledger:
         """Files that this object could not read to their end, with the reason."""
         return self._segments.damaged
 
+    @property
+    def no_records(self) -> str:
+        """Of lines that this object met and that are no records: which, and why; empty if none were."""
+        found = [f"{n} cannot be read ({w})" for n, w in self.damaged.items() if n.startswith("batch ")]
+        return "" if not found else "the record of " + "; of ".join(found[:3])
+
     # What keeps the ledger small; by one at a time (`headgate.store.keeping.upkeep`).
 
     def close_one(self, now: float) -> bool:
@@ -234,14 +255,15 @@ def _batch_in(line: bytes) -> int | None:
     if match is not None:
         return int(match[1])
     try:
-        return int(json.loads(line)["batch"])
+        batch = parsed_json(line)["batch"]
     except (ValueError, KeyError, TypeError):
         return None
+    return batch if type(batch) is int else None
 
 
 def _record_in(line: bytes) -> Record | None:
     try:
-        value = json.loads(line)
+        value = parsed_json(line)
     except ValueError:  # torn
         return None
     return Record.from_json(value)

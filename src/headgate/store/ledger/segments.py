@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import errno
 import gzip
-import json
 import os
 import re
 import uuid
@@ -39,6 +38,7 @@ from headgate.store.ledger.parts import (
     rescued_lines,
 )
 from headgate.store.ledger.totals import Totals
+from headgate.store.stored_json import parsed_json
 
 __all__ = ["SEGMENT", "Listing", "Part", "Segments", "Summary"]
 
@@ -158,7 +158,7 @@ class Segments(LedgerFiles):
         """What a closed part has, without reading it all."""
         try:
             with gzip.open(self.folder / part.closed, "rb") as file:
-                return Summary.from_json(json.loads(file.readline()))
+                return Summary.from_json(parsed_json(file.readline()))
         except FileNotFoundError:
             raise
         except (*DAMAGE, ValueError, KeyError, TypeError) as error:

@@ -48,9 +48,9 @@ class Totals:
         began = [at for value in found.values() if (at := float(value.get("started_at", 0.0))) > 0.0]
         return cls(
             batches=len(found),
-            arrived=sum(int(v["arrived"]) for v in found.values()),
-            kept=sum(int(v["kept"]) for v in found.values()),
-            shed=sum(int(v["shed"]) for v in found.values()),
+            arrived=sum(int(v.get("arrived", 0)) for v in found.values()),
+            kept=sum(int(v.get("kept", 0)) for v in found.values()),
+            shed=sum(int(v.get("shed", 0)) for v in found.values()),
             first_batch=min(found),
             last_batch=max(found),
             first_at=min(began, default=None),
@@ -90,8 +90,17 @@ class Totals:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Totals:
         """The sums that `to_json` wrote."""
-        names = {f.name for f in fields(cls)}
-        return cls(**{k: v for k, v in value.items() if k in names})
+        known = {f.name: value[f.name] for f in fields(cls) if f.name in value}
+        for name, given in known.items():
+            if name in ("kinds", "origins"):
+                right = isinstance(given, dict) and all(type(n) is int for n in given.values())
+            elif name in _SUMS:
+                right = type(given) is int
+            else:
+                right = given is None or type(given) in (int, float)
+            if not right:
+                raise ValueError(f"{name} is {str(given)[:40]!r}, and no sum of records")
+        return cls(**known)
 
 
 def _added(one: Mapping[str, int], other: Mapping[str, int], sign: int) -> dict[str, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import uuid
@@ -12,6 +11,7 @@ from typing import Any
 
 from headgate.store.durable import make_folder, open_private, sync_folder
 from headgate.store.places.contract import Entry, Held, Store
+from headgate.store.stored_json import parsed_json
 
 __all__ = ["LocalFiles"]
 
@@ -150,7 +150,7 @@ def _whole(path: Path) -> bytes | None:
     try:
         with open(path, "rb", buffering=0) as file:
             data = file.read()
-        json.loads(data)
+        parsed_json(data)
     except (FileNotFoundError, ValueError):
         return None
     return data

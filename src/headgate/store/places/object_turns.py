@@ -21,6 +21,7 @@ from headgate.store.lease import Holder, this_process
 from headgate.store.places.place import ObjectPath
 from headgate.store.places.stores import store_of
 from headgate.store.places.turns import Turns
+from headgate.store.stored_json import parsed_json
 
 __all__ = ["GONE_S", "ObjectTurns"]
 
@@ -117,7 +118,7 @@ class ObjectTurns(Turns):
         if held is None:
             return None, 0.0
         try:
-            return Holder.from_json(json.loads(held.data)), held.written_at
+            return Holder.from_json(parsed_json(held.data)), held.written_at
         except ValueError:
             return None, held.written_at
 

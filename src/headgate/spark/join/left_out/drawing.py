@@ -18,9 +18,10 @@ from headgate.joins.arrays import Floats
 from headgate.joins.conditions import Condition
 from headgate.joins.row_draw.chances import drawn
 from headgate.joins.row_draw.scores import CLASSES, RowScores, classes_of
+from headgate.spark.dropped.writing import DroppedRows
 from headgate.spark.gate.task_plan import TaskPlan, batch_of_task
 from headgate.spark.join.block import rows_of
-from headgate.spark.join.pack import CHANCE, COIN, HASH
+from headgate.spark.join.pack import CHANCE, COIN, HASH, OWN
 
 __all__ = ["DrawnTask", "RowDrawer", "RowsTold"]
 
@@ -70,6 +71,8 @@ class RowDrawer:
     condition: Condition
     side: int
     seed: int
+    #: The folder where rows go that are left out (`headgate.spark.dropped`); None where they only count.
+    dropped: str | None = None
 
     def of_task(self) -> DrawnTask | None:
         """This task's draw; None outside a stream, and where the batch's plan takes every row."""
@@ -85,6 +88,8 @@ class DrawnTask:
         self._drawer, self._draw = drawer, draw
         self._scores = None if draw.items is None else RowScores.from_text(draw.items)
         self.seen = RowsTold()
+        side = ("left", "right")[drawer.side]
+        self._dropped = None if drawer.dropped is None else DroppedRows(drawer.dropped, side)
 
     def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that are taken in, with the chance that each of them had."""
@@ -93,7 +98,15 @@ class DrawnTask:
         kept = drawn(coin, odds, self._drawer.seed, self._drawer.side)
         found = batch.append_column(CHANCE, pa.array(odds)).filter(pa.array(kept))
         self.seen += RowsTold(kept=float(found.num_rows))
+        if self._dropped is not None:
+            left_out = batch.filter(pa.array(~kept))
+            own = [name for name in left_out.schema.names if name in OWN]
+            self._dropped.add(left_out.drop_columns(own), ["left_out"] * left_out.num_rows)
         return found
+
+    def files(self) -> list[str]:
+        """The names of the files with the rows that were left out."""
+        return [] if self._dropped is None else self._dropped.close()
 
     def _odds(self, batch: pa.RecordBatch) -> Floats:
         rows = float(batch.num_rows)

@@ -1,0 +1,1 @@
+"""Rows that a guard or a join drops, set aside as files: written by tasks, listed by the driver."""
