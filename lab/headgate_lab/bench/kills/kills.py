@@ -40,7 +40,8 @@ __all__ = ["Soak", "SoakFailed", "run"]
 _ALWAYS, _IN_TURN = ("gate", "rand"), ("guard", "join", "site")
 #: Files that wait at least, and seconds after the start or the first commit within which a kill comes.
 _AHEAD, _EARLY_S, _LATER_S = 12, 6.0, 2.0
-_WAIT_S = 180.0
+#: Seconds that a driver has to start, and to its first commit.
+_START_S, _WAIT_S = 420.0, 180.0
 
 
 class SoakFailed(HeadgateError):
@@ -114,17 +115,18 @@ class Soak:
         with self._driver(names, "run") as driver:
             waits = luck.random() < 0.5
             workers_after = luck.uniform(0.0, 3.0) if luck.random() < 0.25 else None
-            up = self._until(driver, lambda: self._up() == state.attempts)
-            if up:
-                state.started_s.append(time.monotonic() - began)
-            if up and workers_after is not None:
+            up = self._until(driver, lambda: self._up() == state.attempts, _START_S)
+            if driver.code is None and not up:
+                raise SoakFailed(f"a driver had not started after {_START_S:g} s: see {self._log}")
+            state.started_s.append(time.monotonic() - began)
+            if workers_after is not None:
                 self._sleep(driver, workers_after)
                 state.worker_kills += driver.kill_workers()
-            if up and waits and self._until(driver, lambda: self._commits() > before):
+            if waits and self._until(driver, lambda: self._commits() > before, _WAIT_S):
                 if self._killed_at is not None:
                     state.recovered_s.append(time.monotonic() - self._killed_at)
                 self._sleep(driver, luck.uniform(0.0, _LATER_S))
-            elif up:
+            elif not waits:
                 self._sleep(driver, luck.uniform(0.0, _EARLY_S))
             if driver.code is None:
                 driver.kill()
@@ -223,8 +225,8 @@ class Soak:
             self.state.files += 1
             self._save()
 
-    def _until(self, driver: Victim, reached: Callable[[], bool]) -> bool:
-        until = time.monotonic() + _WAIT_S
+    def _until(self, driver: Victim, reached: Callable[[], bool], within_s: float) -> bool:
+        until = time.monotonic() + within_s
         while driver.code is None and time.monotonic() < until:
             if reached():
                 return True
