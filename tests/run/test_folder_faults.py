@@ -1,4 +1,4 @@
-"""A gate through every fault of its control folder: it goes on, its books balance or say what is missing.
+"""A gate through every fault of its control folder: it goes on, and its books say what happened.
 
 Without Spark: the worker's pin, the driver's run, and the audit of what they leave.
 """

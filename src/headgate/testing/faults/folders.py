@@ -1,8 +1,8 @@
 """A control folder that misbehaves: read-only, full, slow, away, gone for good, cut off.
 
-`FOLDER_FAULTS` is the table: a name, and a context manager that makes the fault and ends it. Read-only and
-full are what this process meets, by the calls of the operating system that change a file below the
-folder: a superuser can write to what is read-only, and nobody wants to fill a disk for a test. The
+`FOLDER_FAULTS` is the table: a name, and a context manager that makes the fault and ends it. Read-only,
+full and slow are what this process meets, by the calls of the operating system that change a file below
+the folder: a superuser can write to what is read-only, and nobody wants to fill a disk for a test. The
 others are done to the files themselves, so every process meets them.
 """
 
@@ -30,15 +30,15 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 @contextmanager
 def _before_changes(folder: Path, act: Callable[[str], None]) -> Iterator[None]:
     """Call `act` with a path before each change of a file below the folder."""
-    below = os.path.abspath(folder)
+    below = Path(folder).absolute()
 
     def wrapped(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(path: Any, *given: Any, **named: Any) -> Any:
             harmless = name == "open" and not (given and given[0] & _WRITES)
             if not isinstance(path, int) and not harmless:
-                at = os.path.abspath(os.fsdecode(path))
-                if at == below or at.startswith(below + os.sep):
-                    act(at)
+                at = Path(os.fsdecode(path)).absolute()
+                if at == below or below in at.parents:
+                    act(str(at))
             return real(path, *given, **named)
 
         return call
@@ -94,7 +94,7 @@ def gone(folder: Path) -> Iterator[None]:
 
 
 def tear(path: Path, at: int) -> None:
-    """Cut a file off, as a machine that lost its power may leave it: only its first `at` bytes are there."""
+    """Cut a file off, as a loss of power may leave it: only its first `at` bytes are there."""
     with open(path, "r+b") as file:
         file.truncate(at)
 
