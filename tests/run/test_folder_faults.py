@@ -20,6 +20,7 @@ from headgate.store.lease import this_process
 from headgate.store.ledger.audit import audit
 from headgate.store.ledger.records import Ledger, Record
 from headgate.store.plans import PinnedPlan
+from headgate.store.settings_file import SettingsFile
 from headgate.testing.faults.folders import FOLDER_FAULTS
 from tests.run.test_gate_run import Job
 
@@ -111,3 +112,55 @@ def test_a_replay_of_a_batch_whose_pin_was_cut_off_meets_what_its_record_says(co
         pass
     for batch in range(4):
         assert query.tasks.pin("q", batch).plan == query.met[batch].plan, batch
+
+
+def _join_run(control: Path) -> tuple[Any, Any]:
+    from headgate.control.allowance import Spent
+    from headgate.spark.join.meter import _SUMMED, JoinReport
+    from headgate.spark.join.run import JoinRun, JoinSpec
+
+    settings = GateSettings(hold=2.0)
+    SettingsFile(control, "g").declare(settings)
+
+    def report(sample: LoadSample) -> JoinReport:
+        sums = {**dict.fromkeys(_SUMMED, 0.0), "found": 90.0, "fixed_s": 0.1}
+        return JoinReport(query="q", sample=sample, spent=Spent(1.5, 0.5, 200, 0.01, 45, 90), sums=sums)
+
+    return JoinRun(JoinSpec("g", control, settings, 2, 1e-9, 1e-7), "q"), report
+
+
+def _guard_run(control: Path) -> tuple[Any, Any]:
+    from headgate.guards.inline_policy import InlinePolicy
+    from headgate.guards.targets import average
+    from headgate.spark.guard.meter import GuardReport
+    from headgate.spark.guard.run import GuardRun, GuardSpec
+
+    def report(sample: LoadSample) -> GuardReport:
+        dropped = sample.arrived - sample.kept
+        outcomes = {"kept": sample.kept, "failed": 0, "price": dropped, "dead_letter": 0}
+        return GuardReport(query="q", sample=sample, outcomes=outcomes)
+
+    policy = InlinePolicy("balanced", average("1 second"))
+    return GuardRun(GuardSpec("g", control, policy), "q"), report
+
+
+@pytest.mark.parametrize("open_run", [_join_run, _guard_run], ids=["join", "guard"])
+@pytest.mark.parametrize("fault", FOLDER_FAULTS)
+def test_the_books_of_joins_and_guards_outlast_it_too(control: Path, fault: str, open_run: Any) -> None:
+    run, report = open_run(control)
+
+    def batches(some: range) -> None:
+        for batch in some:
+            record = run.handle(report(LoadSample(batch, 1000.0 + 2 * batch, 1.5, 1000, 400)))
+            assert record is not None
+            assert record.balanced
+
+    batches(range(4))
+    with FOLDER_FAULTS[fault](control):
+        batches(range(4, 7))
+    run.refresh()
+    batches(range(7, 9))
+    written = set(Ledger(control, "g", "q").records())
+    lost = set(range(9)) - written
+    assert lost <= {"gone": set(range(7)), "away": {4, 5, 6}}.get(fault, set()), lost
+    assert _audit(control).consistent

@@ -15,7 +15,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -43,7 +43,9 @@ def _before_changes(folder: Path, act: Callable[[str], None]) -> Iterator[None]:
 
         return call
 
-    with patch.multiple(os, **{name: wrapped(name, getattr(os, name)) for name in _CHANGES}):
+    with ExitStack() as stack:
+        for name in _CHANGES:
+            stack.enter_context(patch.object(os, name, wrapped(name, getattr(os, name))))
         yield
 
 
@@ -65,7 +67,7 @@ def full(folder: Path) -> AbstractContextManager[None]:
 
 
 def slow(
-    folder: Path, pause_s: float = 0.05, sleep: Callable[[float], None] = time.sleep
+    folder: Path, pause_s: float = 0.01, sleep: Callable[[float], None] = time.sleep
 ) -> AbstractContextManager[None]:
     """Each change below it takes so much longer, by whoever's clock."""
     return _before_changes(folder, lambda path: sleep(pause_s))
