@@ -295,13 +295,14 @@ class PlanStore:
         if found is None:
             published = self._published() if seen is None else _published_in(seen[1])
             chosen, lost = self._met_before(published, batch)
+            recorded = chosen is not None
             if chosen is None:
                 holding = self._holding(published, batch, fallback, me, call, resolve)
                 chosen = replace(holding, shape=shape)
                 chosen = replace(chosen, note="; ".join(filter(None, (note, chosen.note))))
             if lost:
                 chosen = replace(chosen, origin="lost-plan")
-            found = self._claim(batch, self.signed(chosen, me, call))
+            found = self._claim_or_restore(batch, self.signed(chosen, me, call), recorded)
         self.refuse_namesake(found, me, call)
         return found
 
@@ -359,6 +360,19 @@ class PlanStore:
 
     def _claim(self, batch: int, pin: PinnedPlan) -> PinnedPlan:
         return PinnedPlan.from_json(claim_json(self._pin_path(batch), pin.to_json()))
+
+    def _claim_or_restore(self, batch: int, pin: PinnedPlan, recorded: bool) -> PinnedPlan:
+        """The claim; a name that holds a pin that is cut off cannot be claimed again in an object store.
+
+        Then what the record says takes its place: whoever runs the batch again reads the same record.
+        """
+        try:
+            return self._claim(batch, pin)
+        except ValueError:
+            if not recorded:
+                raise
+            self.repin(batch, pin)
+            return pin
 
     def _met_before(
         self, published: tuple[dict[str, Any] | None, float], batch: int
