@@ -27,7 +27,7 @@ from headgate_lab.bench.kills.jobs import JOBS, left_out_reader
 __all__ = ["PAUSE_S", "main"]
 
 #: How long a batch stands at most before its sink is written, and again before it commits.
-PAUSE_S = 0.3
+PAUSE_S = 0.5
 #: A start costs more than the work here: little is compiled, and a task may fail three times.
 _QUICK: dict[str, Any] = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",

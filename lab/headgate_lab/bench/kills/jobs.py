@@ -105,7 +105,7 @@ def add_input(folder: Path, number: int, seed: int) -> None:
         rows = [
             {
                 "id": number * _PAIR_ROWS + i,
-                "at": _EPOCH_S + 10.0 * number + 10.0 * i / _PAIR_ROWS,
+                "at": _EPOCH_S + 10 * number + 10 * i // _PAIR_ROWS,
                 "items": luck.sample(range(40), 6),
             }
             for i in range(_PAIR_ROWS)

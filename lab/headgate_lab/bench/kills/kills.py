@@ -3,9 +3,11 @@
 A driver runs a gate, a filter by hand, and in turn a guard, a join or a site's gate, over files that
 pile up faster than they are read. It is killed at an instant that a seed chooses, and started again from
 its checkpoints. A gate's rate changes between attempts, so a replay that asked for today's plan instead
-of the pinned one would keep other rows. Some instants are counted from the start, so that they fall into
-starting, planning and pinning too; the others from the first batch that commits, which tells how long
-recovery took. In every fourth attempt Python workers are killed before.
+of the pinned one would keep other rows. A quarter of the instants are counted from the start, so that
+they fall into starting, planning and pinning; the others from where a query's batch has seen its rows,
+so that they fall before and after its sink is written and around its commit. Most of these come only
+after a first commit, which tells how long recovery took. In every fourth attempt Python workers are
+killed before.
 
 The folder has all that a run needs to go on, so a long soak may be done in parts.
 """
@@ -30,6 +32,7 @@ from rich.progress import Progress
 from headgate.errors import HeadgateError
 from headgate.store.settings_file import SettingsFile
 from headgate.testing.faults.victim import Victim
+from headgate_lab.bench.kills.child import PAUSE_S
 from headgate_lab.bench.kills.jobs import ROWS, add_input
 from headgate_lab.bench.kills.tally import Tally, books_of, read_sunk, tally
 from headgate_lab.bench.progress import bench_progress
@@ -38,8 +41,9 @@ __all__ = ["Soak", "SoakFailed", "run"]
 
 #: Run in every attempt, and one of them in turn.
 _ALWAYS, _IN_TURN = ("gate", "rand"), ("guard", "join", "site")
-#: Files that wait at least, and seconds after the start or the first commit within which a kill comes.
-_AHEAD, _EARLY_S, _LATER_S = 12, 6.0, 2.0
+#: Files that wait at least; seconds after the start, and after a batch has seen its rows, within which a
+#: kill comes.
+_AHEAD, _EARLY_S, _LATER_S = 12, 6.0, 1.5 * PAUSE_S
 #: Seconds that a driver has to start, and to its first commit.
 _START_S, _WAIT_S = 420.0, 180.0
 
@@ -113,7 +117,8 @@ class Soak:
         self._feed()
         before, began = self._commits(), time.monotonic()
         with self._driver(names, "run") as driver:
-            waits = luck.random() < 0.5
+            when = luck.choice(["early", "seen", "recovered", "recovered"])
+            which = luck.choice([names[0], *names])
             workers_after = luck.uniform(0.0, 3.0) if luck.random() < 0.25 else None
             up = self._until(driver, lambda: self._up() == state.attempts, _START_S)
             if driver.code is None and not up:
@@ -122,12 +127,17 @@ class Soak:
             if workers_after is not None:
                 self._sleep(driver, workers_after)
                 state.worker_kills += driver.kill_workers()
-            if waits and self._until(driver, lambda: self._commits() > before, _WAIT_S):
-                if self._killed_at is not None:
-                    state.recovered_s.append(time.monotonic() - self._killed_at)
-                self._sleep(driver, luck.uniform(0.0, _LATER_S))
-            elif not waits:
+            recovered = when == "recovered" and self._until(
+                driver, lambda: self._commits() > before, _WAIT_S
+            )
+            if recovered and self._killed_at is not None:
+                state.recovered_s.append(time.monotonic() - self._killed_at)
+            if when == "early":
                 self._sleep(driver, luck.uniform(0.0, _EARLY_S))
+            else:
+                seen = self._seen(which)
+                self._until(driver, lambda: self._seen(which) > seen, _WAIT_S)
+                self._sleep(driver, luck.uniform(0.0, _LATER_S))
             if driver.code is None:
                 driver.kill()
                 state.kills += 1
@@ -239,6 +249,11 @@ class Soak:
         while driver.code is None and time.monotonic() < until:
             self._feed()
             time.sleep(min(0.05, max(0.0, until - time.monotonic())))
+
+    def _seen(self, name: str) -> int:
+        """How many attempts at a batch have seen their rows."""
+        at = self.folder / "seen" / name
+        return sum(1 for path in at.iterdir() if path.name[0] != ".") if at.exists() else 0
 
     def _commits(self) -> int:
         return _latest(self.folder / "checkpoints" / "gate" / "commits")
