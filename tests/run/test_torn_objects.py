@@ -19,8 +19,8 @@ from headgate.store.places.objects import Objects
 from headgate.store.places.place import Place, control_place
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
+from headgate.testing.faults.faulty_s3 import FaultyS3
 from headgate.testing.faults.folders import tear
-from tests.harness.faulty_s3 import FaultyS3
 from tests.run.test_gate_run import OPEN, Job
 
 BATCHES = 5
