@@ -3,11 +3,11 @@
 A driver runs a gate, a filter by hand, and in turn a guard, a join or a site's gate, over files that
 pile up faster than they are read. It is killed at an instant that a seed chooses, and started again from
 its checkpoints. A gate's rate changes between attempts, so a replay that asked for today's plan instead
-of the pinned one would keep other rows. A quarter of the instants are counted from the start, so that
-they fall into starting, planning and pinning; the others from where a query's batch has seen its rows,
-so that they fall before and after its sink is written and around its commit. Most of these come only
-after a first commit, which tells how long recovery took. In every fourth attempt Python workers are
-killed before.
+of the pinned one would keep other rows. Half of the instants are counted from the start, so that they
+fall into starting, planning and pinning; the others from where a query's batch has seen its rows, so that
+they fall before and after its sink is written and around its commit. Half of these come only after a
+first commit, which tells how long recovery took. In every fourth attempt Python workers are killed
+before.
 
 The folder has all that a run needs to go on, so a long soak may be done in parts.
 """
@@ -44,6 +44,8 @@ _ALWAYS, _IN_TURN = ("gate", "rand"), ("guard", "join", "site")
 #: Files that wait at least; seconds after the start, and after a batch has seen its rows, within which a
 #: kill comes.
 _AHEAD, _EARLY_S, _LATER_S = 12, 6.0, 1.5 * PAUSE_S
+#: Between two looks whether there is enough to read: fewer than a driver takes for so many batches.
+_FEED_S = 1.0
 #: Seconds that a driver has to start, and to its first commit.
 _START_S, _WAIT_S = 420.0, 180.0
 
@@ -98,6 +100,7 @@ class Soak:
         if self._note.exists():
             self.state = _State(**json.loads(self._note.read_text()))
         self._killed_at: float | None = None
+        self._fed_at = -_FEED_S
 
     def kill(self, kills: int, progress: Progress, until: float | None = None) -> bool:
         """Go on until there were so many kills, or the time is over; whether there were."""
@@ -117,7 +120,7 @@ class Soak:
         self._feed()
         before, began = self._commits(), time.monotonic()
         with self._driver(names, "run") as driver:
-            when = luck.choice(["early", "seen", "recovered", "recovered"])
+            when = luck.choice(["early", "early", "seen", "recovered"])
             which = luck.choice([names[0], *names])
             workers_after = luck.uniform(0.0, 3.0) if luck.random() < 0.25 else None
             up = self._until(driver, lambda: self._up() == state.attempts, _START_S)
@@ -229,6 +232,9 @@ class Soak:
 
     def _feed(self) -> None:
         """So many files ahead of the query that is furthest that no query ever has nothing to read."""
+        if time.monotonic() < self._fed_at + _FEED_S:
+            return
+        self._fed_at = time.monotonic()
         furthest = max((_latest(at) for at in (self.folder / "seen").glob("*")), default=-1)
         while self.state.files < furthest + 1 + _AHEAD:
             add_input(self.folder, self.state.files, self.state.seed)
