@@ -4,9 +4,9 @@ A driver runs a gate, a filter by hand, and in turn a guard, a join or a site's 
 pile up faster than they are read. It is killed at an instant that a seed chooses, and started again from
 its checkpoints. A gate's rate changes between attempts, so a replay that asked for today's plan instead
 of the pinned one would keep other rows. Half of the instants are counted from the start, so that they
-fall into starting, planning and pinning; the others from where a query's batch has seen its rows, so that
-they fall before and after its sink is written and around its commit. Half of these come only after a
-first commit, which tells how long recovery took. In every fourth attempt Python workers are killed
+fall into starting, planning and pinning; the others from where a query's batch has seen its rows, so
+that they fall before and after its sink is written and around its commit. Half of these come only after
+a first commit, which tells how long recovery took. In every fourth attempt Python workers are killed
 before.
 
 The folder has all that a run needs to go on, so a long soak may be done in parts.
