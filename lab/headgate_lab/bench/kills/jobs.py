@@ -1,7 +1,7 @@
 """The queries that a soak of kills runs: a gate, a filter by hand, a guard, a join and a site's gate.
 
-Each takes one file a batch, so a batch is the same rows whoever runs it and whenever. A gate and a
-site's gate promise most: the same rows again, and the others later. A guard follows the clock, and
+Each takes one file a batch; after a kill Spark may hand out two in one, as the source's own log can be
+ahead of the query's. A gate and a site's gate promise most: the same rows again, and the others later. A guard follows the clock, and
 promises that its books balance. A join promises the same comparisons again.
 """
 
@@ -25,10 +25,12 @@ from headgate.spark.guard.call import guard
 from headgate.spark.join.call import join
 from headgate.spark.sites.site import Site
 
-__all__ = ["JOBS", "PAIR", "ROWS", "add_input", "left_out_reader", "stream"]
+__all__ = ["JOBS", "PAIR", "ROWS", "add_input", "left_out_reader", "matching_pairs", "stream"]
 
 #: Rows of a file, and of a file of either side of the join.
 ROWS, _PAIR_ROWS = 400, 60
+#: What makes a pair: items that both have, and seconds between them at most.
+_SHARED, _WITHIN_S = 2, 30
 #: A pair of ids as one number.
 PAIR = 10**9
 _SCHEMA = "id bigint, kind bigint, at timestamp"
@@ -65,17 +67,13 @@ def _guard(spark: SparkSession, folder: Path) -> DataFrame:
     )  # fmt: skip
 
 
-def _join(spark: SparkSession, folder: Path, name: str = "join") -> DataFrame:
+def _join(spark: SparkSession, folder: Path) -> DataFrame:
     left, right = (stream(spark, folder, s).withWatermark("at", "1 minute") for s in ("left", "right"))
     pairs = join(
-        left, right, on=overlap("items", at_least=2), within="30 seconds", time="at", budget="50 %",
-        name=name, seed=5, control=folder / "control",
+        left, right, on=overlap("items", at_least=_SHARED), within=f"{_WITHIN_S} seconds", time="at",
+        budget="50 %", name="join", seed=5, control=folder / "control",
     )  # fmt: skip
     return pairs.select((F.col("id_left") * PAIR + F.col("id_right")).alias("id"))
-
-
-def _twin(spark: SparkSession, folder: Path) -> DataFrame:
-    return _join(spark, folder, "twin")
 
 
 def _site(spark: SparkSession, folder: Path) -> DataFrame:
@@ -85,15 +83,37 @@ def _site(spark: SparkSession, folder: Path) -> DataFrame:
     )
 
 
-#: By name: a query with a column ``id``. The twin is the same join, which nobody kills.
+#: By name: a query with a column ``id``.
 JOBS: Mapping[str, Callable[[SparkSession, Path], DataFrame]] = {
     "gate": _gate,
     "rand": _by_hand,
     "guard": _guard,
     "join": _join,
     "site": _site,
-    "twin": _twin,
 }
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines()
+
+
+def matching_pairs(folder: Path) -> list[int]:
+    """Every pair that the full join of all files has, the slow and obvious way."""
+    sides = [
+        [json.loads(line) for path in sorted((folder / side).glob("*.json")) for line in _lines(path)]
+        for side in ("left", "right")
+    ]
+    left, right = ([(r["id"], r["at"], frozenset(r["items"])) for r in rows] for rows in sides)
+    found, first = [], 0
+    for one, at, items in left:  # both in the order of time
+        while first < len(right) and right[first][1] < at - _WITHIN_S:
+            first += 1
+        for other, when, others in right[first:]:
+            if when > at + _WITHIN_S:
+                break
+            if len(items & others) >= _SHARED:
+                found.append(one * PAIR + other)
+    return found
 
 
 def add_input(folder: Path, number: int, seed: int) -> None:

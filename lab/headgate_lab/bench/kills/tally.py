@@ -80,13 +80,11 @@ def tally(
     books: Books | None,
     *,
     repaid: Sequence[int] | None = None,
-    complete: bool = False,
 ) -> Tally:
-    """Compare. With `repaid` or `complete` every row of `wanted` must be there."""
+    """Compare. With `repaid` every row of `wanted` must be there; else some may have been dropped."""
     there = Counter(row for rows in sunk.batches.values() for row in rows)
     kept, late = there.total(), Counter(repaid or [])
     expected = Counter(wanted)
-    judged = repaid is not None or complete
     several = {n: seen for n, seen in sunk.attempts.items() if len(seen) > 1}
     alike = [jaccard(a, b) for seen in several.values() for a, b in itertools.combinations(seen, 2)]
     known = {n: count for n, count in (books.kept if books else {}).items() if n in sunk.batches}
@@ -95,7 +93,7 @@ def tally(
         arrived=len(wanted),
         kept=kept,
         repaid=None if repaid is None else len(repaid),
-        lost=(expected - there - late).total() if judged else None,
+        lost=(expected - there - late).total() if repaid is not None else None,
         doubled=sum(n - expected[row] for row, n in (there + late).items() if 0 < expected[row] < n),
         wrong=sum(n for row, n in (there + late).items() if row not in expected),
         batches=len(sunk.batches),
