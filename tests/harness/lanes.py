@@ -56,7 +56,6 @@ _WITHOUT = tuple(
         *("objects/test_guard_memory_on_objects", "objects/test_objects_on_spark"),
         *(
             "join/test_join_run",
-            "backfill/test_kill",
             "backfill/test_repay_kill",
             "backfill/test_hostile_offsets",
             "guard/test_hostile_memory",
@@ -70,7 +69,7 @@ _WITHOUT = tuple(
 _TOGETHER = ("tests/kafka/", "tests/lab/figures/", "tests/testing/cluster/")
 #: Without the session, and half a minute or more: these come before the others.
 _LONG = (
-    *("tests/spark/connect/", "tests/spark/backfill/test_kill", "tests/spark/objects/"),
+    *("tests/spark/connect/", "tests/spark/backfill/test_repay_kill", "tests/spark/objects/"),
     *("tests/testing/cluster/",),
     *("tests/lab/figures/", "tests/lab/bench/", "tests/lab/sim/", "tests/control/", "tests/joins/"),
 )

@@ -9,6 +9,7 @@ import click
 
 from headgate.cli.plumbing import import_or_explain, json_option
 from headgate_lab.cli.bench_hold import hold, outage, peers
+from headgate_lab.cli.bench_kills import kills
 from headgate_lab.cli.bench_tables import show
 
 __all__ = ["bench"]
@@ -30,7 +31,7 @@ def bench() -> None:
       headgate bench hold-virtual    the same in virtual time: several jobs, bursts, outages
       headgate bench hold-sweep      whether that is flat around the controller's numbers
       headgate bench guard           a guarded function under overload, by policy
-      headgate bench replay --quick  what a replayed batch keeps
+      headgate bench kills           SIGKILL again and again: what is lost, doubled, kept otherwise
       headgate bench rescue          a batch that dies at every restart, with and without rescue
       headgate bench backfill        repaying shed rows beside a plain query, and beside a live one
       headgate bench cod             shedding by group in front of Spark's aggregates
@@ -101,7 +102,7 @@ _benchmark(
     "LAS, Full Knowledge and the default price, in virtual time.",
     takes="10 seconds; quick: 5.",
 )
-_benchmark("replay", "Whether a replayed batch keeps the same rows.")
+bench.add_command(kills)
 _benchmark(
     "rescue",
     "A batch that outgrew a worker's memory in an outage: every start, with and without rescue.",

@@ -126,8 +126,16 @@ class ArrivalRate:
         return self._capped
 
     def since(self, now: float) -> float:
-        """Rows that came since the last batch began, if it was before a restart at `now`."""
-        return 0.0 if self._start is None else self._cautious * max(0.0, now - self._start)
+        """Rows that came since the last batch began, if it was before a restart at `now`.
+
+        Where the clock says that it was not, somebody set it back, and nobody knows how long the query
+        was down: as many rows as the last batch had are waiting at least.
+        """
+        if self._start is None:
+            return 0.0
+        if now < self._start:
+            return float(self._arrived)
+        return self._cautious * (now - self._start)
 
     def restarted(self) -> None:
         """The time since the last batch is no gap between two: the query was down."""

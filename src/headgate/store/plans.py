@@ -244,14 +244,15 @@ class PlanStore:
         found = self.pinned(batch) if seen is None else _pin_in(seen[0])
         if found is None:
             published = self._published() if seen is None else _published_in(seen[1])
-            chosen, lost = self._met_before(published[0], batch)
+            chosen, lost = self._met_before(published, batch)
+            recorded = chosen is not None
             if chosen is None:
                 holding = self._holding(published, batch, fallback, me, call, resolve)
                 chosen = replace(holding, shape=shape)
                 chosen = replace(chosen, note="; ".join(filter(None, (note, chosen.note))))
             if lost:
                 chosen = replace(chosen, origin="lost-plan")
-            found = self._claim(batch, self.signed(chosen, me, call))
+            found = self._claim_or_restore(batch, self.signed(chosen, me, call), recorded)
         self.refuse_namesake(found, me, call)
         return found
 
@@ -310,19 +311,39 @@ class PlanStore:
     def _claim(self, batch: int, pin: PinnedPlan) -> PinnedPlan:
         return PinnedPlan.from_json(claim_json(self._pin_path(batch), pin.to_json()))
 
-    def _met_before(self, value: dict[str, Any] | None, batch: int) -> tuple[PinnedPlan | None, bool]:
+    def _claim_or_restore(self, batch: int, pin: PinnedPlan, recorded: bool) -> PinnedPlan:
+        """The claim; a name that holds a pin that is cut off cannot be claimed again in an object store.
+
+        Then what the record says takes its place: whoever runs the batch again reads the same record.
+        """
+        try:
+            return self._claim(batch, pin)
+        except ValueError:
+            if not recorded:
+                raise
+            self.repin(batch, pin)
+            return pin
+
+    def _met_before(
+        self, published: tuple[dict[str, Any] | None, float], batch: int
+    ) -> tuple[PinnedPlan | None, bool]:
         """What a batch without a pin met when it ran before, and whether that is lost.
 
         Pins of settled batches are dropped after a while; a checkpoint that is rolled back further
-        than that runs them again. The ledger has their plans, as long as it has the records.
+        than that runs them again. The ledger has their plans, as long as it has the records. Where what
+        was published is cut off (it waits for no disk), nobody knows how far the query was, and the
+        ledger is asked about any batch.
         """
-        if value is None or batch > int(value.get("handled", value.get("after", -1))):
+        value, written_at = published
+        cut_off = value is None and written_at > 0.0
+        handled = -1 if value is None else int(value.get("handled", value.get("after", -1)))
+        if batch > handled and not cut_off:
             return None, False
         from headgate.store.ledger.records import Ledger  # late: most batches are new
 
         record = Ledger(self._control, self._gate, self._query).record(batch)
         if record is None:
-            return None, True
+            return None, not cut_off
         return PinnedPlan(record.plan, record.origin, record.shape), False
 
     def finished(self, batch: int) -> bool:

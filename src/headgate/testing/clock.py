@@ -27,8 +27,12 @@ class ManualClock:
         """The time in seconds since 1970."""
         return self._now
 
+    def jump(self, seconds: float) -> None:
+        """Set it forth or, with a negative number, back: what becomes of a wall clock that was wrong."""
+        self._now += seconds
+
     def sleep(self, seconds: float) -> None:
-        """Let time pass; it never runs backwards."""
+        """Let time pass; that never runs backwards."""
         if not seconds >= 0:
             raise BadArgument(f"a clock cannot go {seconds!r} seconds on: give 0 or more")
         self._now += seconds

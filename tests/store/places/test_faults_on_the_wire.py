@@ -15,8 +15,8 @@ from headgate.store.places.objects import Objects, Patience, _opened
 from headgate.store.places.place import ObjectPath, control_place
 from headgate.store.places.stores import store_of
 from headgate.store.plans import PinnedPlan, PlanStore
+from headgate.testing.faults.faulty_s3 import FaultyS3
 from headgate.testing.store_contract import check_store
-from tests.harness.faulty_s3 import FaultyS3
 
 
 @pytest.fixture

@@ -59,6 +59,7 @@ class FaultyS3:
         }
 
     def fault(self, kind: str) -> str:
+        """What becomes of this request; empty for nothing."""
         with self.lock:
             self.seen.append(kind)
             return self.next[kind].popleft() if self.next[kind] else self.always.get(kind, "")

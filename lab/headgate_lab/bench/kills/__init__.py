@@ -1,0 +1,1 @@
+"""A driver under load that is killed again and again, and what its queries lost and doubled."""

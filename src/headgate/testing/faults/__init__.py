@@ -1,0 +1,1 @@
+"""Faults on purpose: processes that are killed, stores and clocks that misbehave."""
