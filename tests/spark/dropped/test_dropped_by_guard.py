@@ -137,7 +137,7 @@ def test_what_cannot_be_set_aside_is_refused_at_the_call(spark, guarded, file_st
     with pytest.raises(hg.BadArgument, match="'_reason', which dropped rows get"):
         hg.guard(stream.withColumn("_reason", F.lit(1)), plain, **given)
     for odd in (F.make_dt_interval(F.lit(1)), F.make_interval(F.lit(1))):
-        with pytest.raises(hg.BadArgument, match="cannot be set aside|Parquet cannot hold"):
+        with pytest.raises(hg.BadArgument, match=r"cannot be set aside|Parquet cannot hold"):
             hg.guard(stream.withColumn("i", odd), plain, **given)
 
 
