@@ -4,16 +4,32 @@ from __future__ import annotations
 
 import os
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    MapType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from headgate.errors import BadArgument
 from headgate.spark.dropped.reading import dropped_folder
-from headgate.spark.dropped.writing import require_writable
-from headgate.spark.versions.arrow import arrow_schema
+from headgate.spark.dropped.writing import OWN
 from headgate.store.folder import open_control_folder
 
 __all__ = ["dropped_by"]
+
+#: Types that come back from Parquet as what they were; an interval, for one, comes back as a number.
+_LASTING = (
+    BinaryType, BooleanType, DateType, NumericType, StringType, TimestampNTZType, TimestampType,
+)  # fmt: skip
 
 
 def dropped_by(
@@ -35,13 +51,36 @@ def dropped_by(
             "from the reports that the ledger is made of"
         )
     found = dropped_folder(folder, name)
-    try:
-        schema = arrow_schema(frame.schema)
-    except PySparkException as error:
-        raise BadArgument(
-            f"dropped=: {whose} has a column that cannot be set aside ({error}): cast it to a string in "
-            "front of this call"
-        ) from error
-    require_writable(schema, whose)
+    _require_columns(frame, whose)
     open_control_folder(found)
     return found
+
+
+def _require_columns(frame: DataFrame, whose: str) -> None:
+    """Refuse names that dropped rows get, and columns that would not come back as they were."""
+    taken = sorted(set(frame.columns) & set(OWN))
+    if taken:
+        raise BadArgument(
+            f"dropped=: {whose} has a column {taken[0]!r}, which dropped rows get: rename it"
+        )
+    for field in frame.schema.fields:
+        odd = _odd_in(field.dataType)
+        if odd is not None:
+            raise BadArgument(
+                f"dropped=: {whose} has a column {field.name!r} of {odd.simpleString()}, which Parquet "
+                "cannot hold as it is: cast it to a string in front of this call"
+            )
+
+
+def _odd_in(kind: DataType) -> DataType | None:
+    """The first type in this one that files do not keep; None if there is none."""
+    parts: list[DataType] = []
+    if isinstance(kind, ArrayType):
+        parts = [kind.elementType]
+    elif isinstance(kind, MapType):
+        parts = [kind.keyType, kind.valueType]
+    elif isinstance(kind, StructType):
+        parts = [field.dataType for field in kind.fields]
+    elif not isinstance(kind, _LASTING):
+        return kind
+    return next((odd for odd in map(_odd_in, parts) if odd is not None), None)

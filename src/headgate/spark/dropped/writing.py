@@ -8,18 +8,16 @@ there are the dropped rows (`headgate.spark.dropped.lists`), and all others neve
 
 from __future__ import annotations
 
-import io
 import uuid
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark import TaskContext
 
-from headgate.errors import BadArgument
 from headgate.store.places.place import place_from
 from headgate.store.places.stores import store_of
 
-__all__ = ["BATCH", "OWN", "QUERY", "REASON", "DroppedRows", "require_writable", "rows_place"]
+__all__ = ["BATCH", "OWN", "QUERY", "REASON", "DroppedRows", "rows_place"]
 
 #: What a dropped row has beside its own columns.
 OWN = REASON, BATCH, QUERY = ("_reason", "_batch", "_query")
@@ -30,24 +28,6 @@ _MOST_BYTES = 32 << 20
 def rows_place(folder: str, query: str, batch: int) -> str:
     """Where the files of a batch are, below the folder of one guard or join."""
     return f"{folder}/{query}/rows/{batch:012d}"
-
-
-def require_writable(schema: pa.Schema, whose: str) -> None:
-    """Refuse columns that Parquet does not take, and names that dropped rows get."""
-    import pyarrow.parquet as pq
-
-    taken = sorted(set(schema.names) & set(OWN))
-    if taken:
-        raise BadArgument(
-            f"dropped=: {whose} has a column {taken[0]!r}, which dropped rows get: rename it"
-        )
-    try:
-        pq.write_table(schema.empty_table(), io.BytesIO())
-    except (pa.ArrowException, NotImplementedError) as error:
-        raise BadArgument(
-            f"dropped=: {whose} has a column that Parquet cannot hold ({error}): cast it to a string in "
-            "front of this call"
-        ) from error
 
 
 @dataclass(frozen=True)
