@@ -371,7 +371,7 @@ def test_an_unknown_gate_is_one_clear_line(folder: Path) -> None:
     assert "gates there: rides" in one_line(run("ledger", "verify", folder, "--gate", "taxis"))
 
 
-@pytest.mark.parametrize("name", ["gate", "cod", "replay"])
+@pytest.mark.parametrize("name", ["gate", "cod", "rescue"])
 def test_a_benchmark_is_told_only_how_long_to_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     result = {"bench": name, "ratios": {"x": 0.5}}
     commands = importlib.import_module("headgate_lab.cli.bench")

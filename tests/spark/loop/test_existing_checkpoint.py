@@ -12,6 +12,7 @@ import headgate as hg
 from headgate.spark.loop.loop import ControlLoop
 from headgate.store.ledger.audit import audit
 from headgate.store.ledger.records import Ledger
+from tests.harness.session_settings import FEW_ROWS, with_settings
 from tests.spark.conftest import FileStream
 
 ROWS = 300
@@ -39,9 +40,10 @@ def test_a_gate_is_added_to_an_aggregation_that_runs_and_taken_away_again(
         writer.trigger(availableNow=True).start().awaitTermination()
         ControlLoop.of(spark).drain()
 
-    for turn, gated in enumerate((False, True, False)):
-        stream.add([{"id": turn * ROWS + i, "route": f"r{i % 3}"} for i in range(ROWS)])
-        run(gated)
+    with with_settings(spark, FEW_ROWS):
+        for turn, gated in enumerate((False, True, False)):
+            stream.add([{"id": turn * ROWS + i, "route": f"r{i % 3}"} for i in range(ROWS)])
+            run(gated)
     (found,) = audit(control, "late")
     assert found.complete, found.to_json()
     records = Ledger(control, "late", found.query).records()

@@ -1,8 +1,9 @@
 """The queries that a soak of kills runs: a gate, a filter by hand, a guard, a join and a site's gate.
 
 Each takes one file a batch; after a kill Spark may hand out two in one, as the source's own log can be
-ahead of the query's. A gate and a site's gate promise most: the same rows again, and the others later. A
-guard follows the clock, and promises that its books balance. A join promises the same comparisons again.
+ahead of the query's. A gate and a site's gate promise most: the same rows again, and the others later.
+A guard follows the clock, and promises that its books balance. A join promises the same comparisons
+again.
 """
 
 from __future__ import annotations
