@@ -28,6 +28,8 @@ __all__ = ["PAUSE_S", "main"]
 
 #: How long a batch stands at most before its sink is written, and again before it commits.
 PAUSE_S = 0.5
+#: What nobody will kill is read in larger batches.
+_FILES_TO_FINISH = 8
 #: A start costs more than the work here: little is compiled, and a task may fail three times.
 _QUICK: dict[str, Any] = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
@@ -74,7 +76,8 @@ def _start(spark: SparkSession, folder: Path, name: str, attempt: int, *, finish
         mark(folder / "sink" / name / f"{batch:06d}.json", ids)
         time.sleep(0.0 if finish else luck.uniform(0.0, PAUSE_S))
 
-    writer = JOBS[name](spark, folder).writeStream.foreachBatch(sink).queryName(name)
+    files = _FILES_TO_FINISH if finish else 1
+    writer = JOBS[name](spark, folder, files).writeStream.foreachBatch(sink).queryName(name)
     writer = writer.option("checkpointLocation", str(folder / "checkpoints" / name))
     return (writer.trigger(availableNow=True) if finish else writer).start()
 

@@ -39,10 +39,10 @@ _PAIR_SCHEMA = "id bigint, at timestamp, items array<bigint>"
 _EPOCH_S = 1_900_000_000
 
 
-def stream(spark: SparkSession, folder: Path, side: str = "in") -> DataFrame:
-    """One file a batch."""
+def stream(spark: SparkSession, folder: Path, files: int, side: str = "in") -> DataFrame:
+    """So many files a batch."""
     schema = _SCHEMA if side == "in" else _PAIR_SCHEMA
-    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", files)
     return reader.json(str(folder / side))
 
 
@@ -51,25 +51,27 @@ def left_out_reader(spark: SparkSession, folder: Path, checkpoint: Path) -> Any:
     return file_rows(lambda paths: spark.read.schema(_SCHEMA).json(paths), checkpoint)
 
 
-def _gate(spark: SparkSession, folder: Path) -> DataFrame:
-    return stream(spark, folder).transform(
+def _gate(spark: SparkSession, folder: Path, files: int) -> DataFrame:
+    return stream(spark, folder, files).transform(
         gate("gate", rate=0.5, identity="id", control=folder / "control")
     )
 
 
-def _by_hand(spark: SparkSession, folder: Path) -> DataFrame:
-    return stream(spark, folder).where(F.rand(7) < 0.5)
+def _by_hand(spark: SparkSession, folder: Path, files: int) -> DataFrame:
+    return stream(spark, folder, files).where(F.rand(7) < 0.5)
 
 
-def _guard(spark: SparkSession, folder: Path) -> DataFrame:
+def _guard(spark: SparkSession, folder: Path, files: int) -> DataFrame:
     return guard(
-        stream(spark, folder), lambda row: {"id": row.id}, schema="id bigint", key="kind", arrival="at",
-        target=average("1000000 hours"), policy=0.2, name="guard", control=folder / "control",
+        stream(spark, folder, files), lambda row: {"id": row.id}, schema="id bigint", key="kind",
+        arrival="at", target=average("1000000 hours"), policy=0.2, name="guard",
+        control=folder / "control",
     )  # fmt: skip
 
 
-def _join(spark: SparkSession, folder: Path) -> DataFrame:
-    left, right = (stream(spark, folder, s).withWatermark("at", "1 minute") for s in ("left", "right"))
+def _join(spark: SparkSession, folder: Path, files: int) -> DataFrame:
+    sides = (stream(spark, folder, files, side) for side in ("left", "right"))
+    left, right = (side.withWatermark("at", "1 minute") for side in sides)
     pairs = join(
         left, right, on=overlap("items", at_least=_SHARED), within=f"{_WITHIN_S} seconds", time="at",
         budget="50 %", name="join", seed=5, control=folder / "control",
@@ -77,15 +79,15 @@ def _join(spark: SparkSession, folder: Path) -> DataFrame:
     return pairs.select((F.col("id_left") * PAIR + F.col("id_right")).alias("id"))
 
 
-def _site(spark: SparkSession, folder: Path) -> DataFrame:
+def _site(spark: SparkSession, folder: Path, files: int) -> DataFrame:
     here = Site(spark, "here", control=folder / "control", hold="2 seconds", rows_per_s=300.0)
-    return stream(spark, folder).transform(
+    return stream(spark, folder, files).transform(
         here.gate("site", query="all", source="in", identity="id", start=0.5)
     )
 
 
-#: By name: a query with a column ``id``.
-JOBS: Mapping[str, Callable[[SparkSession, Path], DataFrame]] = {
+#: By name: a query with a column ``id``, of so many files a batch.
+JOBS: Mapping[str, Callable[[SparkSession, Path, int], DataFrame]] = {
     "gate": _gate,
     "rand": _by_hand,
     "guard": _guard,

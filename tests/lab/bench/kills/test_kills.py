@@ -53,7 +53,7 @@ def _pretend(self: Soak, names: tuple[str, ...], how: str) -> Victim:
 def test_a_soak_in_parts_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Soak, "_driver", _pretend)
     monkeypatch.setattr(kills, "_EARLY_S", 0.0)
-    monkeypatch.setattr(kills, "_WAIT_S", 2.0)
+    monkeypatch.setattr(kills, "_WAIT_S", 0.2)
     with Progress(disable=True) as progress:
         assert Soak(tmp_path, seed=3).kill(1, progress)
         files = len(list((tmp_path / "in").glob("*.json")))
