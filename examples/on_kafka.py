@@ -97,7 +97,7 @@ def main(job: Job, *, reads: Sequence[str], writes: Sequence[str], rate: float =
             stage = Stage(spark, servers, folder)
             stack.enter_context(stage.at_end)
             if given.servers is None:
-                _send(servers, reads, given.rate)
+                stack.enter_context(_sending(servers, reads, given.rate))
             _follow(stage, job(stage), until)
     except HeadgateError as error:
         sys.exit(f"{name}: {error}")
@@ -117,16 +117,36 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def _send(servers: str, topics: Sequence[str], rate: float) -> None:
-    """Bursts of ten times the calm rate, every twenty seconds, for as long as this process lives."""
+class _Over(Exception):
+    """Nobody reads any more."""
+
+
+@contextmanager
+def _sending(servers: str, topics: Sequence[str], rate: float) -> Iterator[None]:
+    """Bursts of ten times the calm rate, every twenty seconds; they end before their broker does."""
+    over = threading.Event()
+
+    def pause(seconds: float) -> None:
+        if over.wait(seconds):
+            raise _Over
 
     def send(topic: str, seed: int) -> None:
         schedule = Bursts(base_rate=rate, factor=10, every_s=20, length_s=5, total=10**9, seed=seed)
-        with suppress(HeadgateError):
-            produce(servers, topic, schedule)
+        with suppress(HeadgateError, _Over):
+            produce(servers, topic, schedule, sleep=pause)
 
-    for seed, topic in enumerate(topics):
-        threading.Thread(target=send, args=(topic, seed), daemon=True).start()
+    threads = [
+        threading.Thread(target=send, args=(topic, seed), daemon=True)
+        for seed, topic in enumerate(topics)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join(5.0)
 
 
 def _follow(stage: Stage, queries: Sequence[StreamingQuery], until: float) -> None:

@@ -186,8 +186,10 @@ def produce(
                 producer.poll(0.1)
         producer.poll(0)
 
-    sent = play(schedule, send, now=now, sleep=sleep, first_id=first_id)
-    producer.flush(timeout)
+    try:
+        sent = play(schedule, send, now=now, sleep=sleep, first_id=first_id)
+    finally:
+        producer.flush(timeout)
     if acknowledged != sent:
         raise DeliveryFailed(
             f"{acknowledged} of {sent} messages acknowledged by {bootstrap} for topic {topic!r} "
