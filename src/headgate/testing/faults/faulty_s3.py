@@ -15,18 +15,19 @@ from collections import defaultdict, deque
 from datetime import UTC, datetime
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
+
+from headgate.testing.tied_server import EndsWithBlock
 
 __all__ = ["FaultyS3"]
 
 _STATUS = {"busy": (503, "SlowDown"), "conflict": (409, "ConditionalRequestConflict")}
 
 
-class FaultyS3:
+class FaultyS3(EndsWithBlock):
     """A server on a free port of 127.0.0.1, with one bucket of any name.
 
     A fault is ``busy`` (503), ``conflict`` (409, of two conditional puts at once), ``lost`` (it is done,
@@ -64,15 +65,8 @@ class FaultyS3:
             self.seen.append(kind)
             return self.next[kind].popleft() if self.next[kind] else self.always.get(kind, "")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def stop(self) -> None:
+        """Serve no longer."""
         self.stopped.set()
         self._server.shutdown()
         self._server.server_close()

@@ -13,13 +13,13 @@ import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+
+from headgate.testing.tied_server import EndsWithBlock
 
 __all__ = ["Victim"]
 
 
-class Victim:
+class Victim(EndsWithBlock):
     """`command`, started in a session of its own; what it says goes to `log`.
 
     Used in a ``with``, it does not outlive the block, however that ends.
@@ -77,15 +77,8 @@ class Victim:
                 killed += 1
         return killed
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def stop(self) -> None:
+        """Kill it, if it still runs; safe to call again."""
         self.kill()
         if self._process.stdin is not None:
             self._process.stdin.close()
