@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -113,3 +114,10 @@ def test_a_table_of_such_words_is_a_table(capsys: pytest.CaptureFixture[str]) ->
 def test_rows_of_a_console_sink_do_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     Screen(as_json=False)._print("|\x1b]0;owned\x07|\u202e|\n")
     assert capsys.readouterr().out == "|\ufffd]0;owned\ufffd|\ufffd|\n"
+
+
+def test_a_row_cannot_end_what_a_console_sink_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "that was all\n\nthat was all 0123456789abcdef0123456789abcdef\nthe last row, without its end"
+    with Screen(as_json=False).printed() as stdout:
+        os.write(stdout, rows.encode())
+    assert capsys.readouterr().out == f"{rows}\n"

@@ -9,10 +9,11 @@ import pytest
 
 from headgate.store.places.place import ObjectPath
 from headgate.testing.broker import ArtifactsUnavailable
+from headgate.testing.faults.faulty_s3 import FaultyS3
 from headgate.testing.s3_server import S3Server
 from headgate.testing.s3_toll import S3Toll
 
-__all__ = ["memory", "s3", "s3_server", "toll"]
+__all__ = ["faulty_s3", "memory", "s3", "s3_server", "toll"]
 
 
 @pytest.fixture(scope="session")
@@ -56,3 +57,16 @@ def memory() -> ObjectPath:
     root = f"memory://{uuid.uuid4().hex}"
     Objects.serve(root, stores.MemoryStore())
     return ObjectPath(root, "control")
+
+
+@pytest.fixture
+def faulty_s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyS3]:
+    """A server that fails as it is told, whose `s3://bucket` this process uses."""
+    pytest.importorskip("obstore", reason="pip install 'headgate[objects]'")
+    from headgate.store.places.objects import Objects
+
+    with FaultyS3() as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(Objects, "_open", {})
+        yield server

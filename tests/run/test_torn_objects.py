@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import shutil
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,12 @@ from headgate.errors import DamagedFile
 from headgate.settings import GateSettings
 from headgate.store.ledger.audit import audit
 from headgate.store.ledger.records import Ledger
-from headgate.store.places.objects import Objects
 from headgate.store.places.place import Place, control_place
 from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
 from headgate.testing.faults.faulty_s3 import FaultyS3
 from headgate.testing.faults.folders import tear
+from tests.harness.object_stores import faulty_s3 as faulty_s3
 from tests.run.test_gate_run import OPEN, Job
 
 BATCHES = 5
@@ -70,24 +69,14 @@ def test_a_file_cut_off_anywhere(tmp_path: Path) -> None:
             shutil.rmtree(control)
 
 
-@pytest.fixture
-def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyS3]:
-    pytest.importorskip("obstore", reason="pip install 'headgate[objects]'")
-    with FaultyS3() as server:
-        for name, value in server.environment.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setattr(Objects, "_open", {})
-        yield server
-
-
-def test_an_object_cut_off_anywhere(s3: FaultyS3) -> None:
+def test_an_object_cut_off_anywhere(faulty_s3: FaultyS3) -> None:
     luck, control = random.Random(6), control_place("s3://bucket/control")
     _worked(control)
     truth = Ledger(control, "g", "q").records()
-    whole = dict(s3.objects)
+    whole = dict(faulty_s3.objects)
     for name, (data, written_at) in whole.items():
         for cut in _cuts(max(1, len(data)), luck):
-            s3.objects.clear()
-            s3.objects.update(whole)
-            s3.objects[name] = data[:cut], written_at
+            faulty_s3.objects.clear()
+            faulty_s3.objects.update(whole)
+            faulty_s3.objects[name] = data[:cut], written_at
             _judged(control, truth, f"{name} cut at {cut}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 import threading
 from collections.abc import Iterator
@@ -29,8 +30,6 @@ _STYLES = {
     "futile": "bold red",
     "fault": "bold red",
 }
-#: No sink prints this.
-_END = "\0that was all\n"
 
 
 class Screen:
@@ -76,20 +75,23 @@ class Screen:
     def printed(self) -> Iterator[int]:
         """A file's number to give to the JVM as its standard output; what it writes there is shown."""
         reading, writing = os.pipe()
-        reader = threading.Thread(target=self._pass_on, args=(reading,), daemon=True)
+        end = f"that was all {secrets.token_hex(16)}\n"  # which no row can know
+        reader = threading.Thread(target=self._pass_on, args=(reading, end), daemon=True)
         reader.start()
         try:
             yield writing
         finally:
             # Spark has ended, but its JVM holds the other end for as long as this process lives.
-            os.write(writing, _END.encode())
+            os.write(writing, end.encode())
             os.close(writing)
             reader.join()
 
-    def _pass_on(self, reading: int) -> None:
+    def _pass_on(self, reading: int, end: str) -> None:
         with open(reading, encoding="utf-8", errors="replace") as lines:
             for line in lines:
-                if line == _END:
+                if line.endswith(end):
+                    if rest := line.removesuffix(end):  # a last line without its end
+                        self._print(f"{rest}\n")
                     return
                 self._print(line)
 
