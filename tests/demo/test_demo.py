@@ -11,6 +11,7 @@ from headgate.demo.batches import Batch, Side
 from headgate.demo.calibrate import Calibration
 from headgate.demo.plot import save_plot
 from headgate.demo.progress import Silent
+from headgate.demo.report import doubt
 from headgate.demo.run import Demo, DemoResult
 from headgate.demo.warm_up import WarmUp
 from headgate.demo.watch import GATE
@@ -136,3 +137,26 @@ def test_a_target_below_the_price_of_a_batch_is_refused() -> None:
         Calibration().line(slow, busy, target_s=2.0, trigger_s=1.0)
     with pytest.raises(BadArgument, match="calmer"):
         Calibration().line([], [], target_s=2.0, trigger_s=1.0)
+
+
+def _side(*delays: float, running: bool = True) -> Side:
+    side = Side(2.0, 100.0)
+    side.batches = [batch(i, 3.0, delay_s=d) for i, d in enumerate(delays)]
+    side.batches[-1] = batch(len(delays), 3.0, delay_s=delays[-1], running=running)
+    return side
+
+
+@pytest.mark.parametrize(
+    ("side", "rising"),
+    [
+        (_side(5.9, 22.5, 40.0), True),
+        (_side(5.9, 22.5, 20.0), True),  # cut short when its last batch had just begun
+        (_side(5.0), True),  # the first batch never ended
+        (_side(8.0, 7.0, 6.6, 6.0), False),
+        (_side(3.0, 9.0, running=False), False),
+    ],
+)
+def test_delays_rise_only_where_a_query_falls_behind(side: Side, rising: bool) -> None:
+    assert side.rising is rising
+    result = DemoResult(2.0, 1000.0, 5000, 45.0, side, _side(3.0))
+    assert (doubt(result) is None) is rising, "what was no overload is said to be none"

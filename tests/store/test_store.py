@@ -373,3 +373,16 @@ def test_an_idle_gate_waits_only_after_a_long_batch(control: Path) -> None:
     store.publish(Plan(0.5), after=5, urgent_s=None)
     store.pin(7, fallback)
     assert not slept, "a fixed rate has nothing to wait for"
+
+
+def test_a_folder_that_nobody_can_make_is_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """/proc says of each new folder that its parent is not there, though it is."""
+
+    def mkdir(path: object, *_mode: int) -> None:
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    with pytest.raises(ControlFolderError, match="nowhere"):
+        open_control_folder(tmp_path / "nowhere" / "control")

@@ -124,11 +124,13 @@ def _page(control: Path, console: Console, wanted: bool) -> Iterator[Any]:
 
 
 def _tell(result: DemoResult, picture: str | None, control: Path) -> None:
-    from headgate.demo.report import headline, result_table
+    from headgate.demo.report import doubt, headline, result_table
 
     out_console = Console(highlight=False)
     out_console.print(headline(result), soft_wrap=True)
     out_console.print(result_table(result))
+    if (doubtful := doubt(result)) is not None:
+        out_console.print(doubtful, style="dark_orange", highlight=False)
     if picture:
         click.echo(f"The picture: {picture}")
     click.echo(f"Every batch: headgate ledger show {control} --gate demo")

@@ -26,6 +26,9 @@ __all__ = ["FIRST_ROWS", "HoldDuration", "HoldDurationController", "check_first_
 #: of 10 microseconds (a native aggregation) fill it.
 FIRST_ROWS = 100_000.0
 
+#: Where a batch takes this share of the target before its first row, a longer target keeps far more.
+_MOSTLY_FIXED = 0.5
+
 _SNAPSHOT = 2
 
 
@@ -271,6 +274,8 @@ class HoldDurationController(Controller):
             f"{fits.rows(expected):.0f} of about {expected:.0f} rows are kept; batches of up to "
             f"{fits.whole:.0f} run whole, larger ones are cut to {fits.aim_s:.2f} s"
         )
+        if keep < 1.0 and fits.fixed_s > _MOSTLY_FIXED * self.target_s:
+            why += f", {fits.fixed_s:.2f} s of it before the first row: a longer hold keeps far more"
         state = self._state(keep)
         if self._futility.futile:
             state, why = "futile", self._why_futile(sample)

@@ -11,6 +11,9 @@ __all__ = ["SETTLING", "Batch", "Side", "quantile"]
 
 #: Batches at the start of a run that `Side.inside_target` leaves out, if there are more than these.
 SETTLING = 10
+#: A query falls behind if later delays are so many times the first one: in a snowball each batch is longer
+#: than the one before it, and a query that keeps up has delays of one size.
+_BEHIND = 1.5
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,14 @@ class Side:
         """Rows kept / rows arrived, over the batches that ended."""
         arrived = sum(b.arrived for b in self.batches)
         return sum(b.kept for b in self.batches) / arrived if arrived else 1.0
+
+    @property
+    def rising(self) -> bool:
+        """Whether it fell behind to the end: cut short, with delays far above its first batch's."""
+        if not self.batches or not self.batches[-1].running:
+            return False
+        delays = [b.delay_s for b in self.batches]
+        return len(delays) == 1 or max(delays[len(delays) // 2 :]) > _BEHIND * delays[0]
 
     def delay(self, share: float) -> float:
         """The delay that this share of all the batches did not exceed."""

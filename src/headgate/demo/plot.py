@@ -83,7 +83,7 @@ def _delays(axes: Axes, result: DemoResult) -> None:
         axes.plot(x, y, color=colour, linewidth=1.6, marker="o", markersize=4.5)
         if side.batches:
             last = side.batches[-1]
-            text = f"{last.delay_s:.0f} s and rising" if last.running else f"{last.delay_s:.1f} s"
+            text = f"{last.delay_s:.0f} s and rising" if side.rising else f"{last.delay_s:.1f} s"
             axes.annotate(
                 text,
                 (x[-1], y[-1]),

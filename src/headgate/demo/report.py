@@ -14,7 +14,7 @@ from rich.text import Text
 from headgate.demo.batches import Batch, Side
 from headgate.demo.run import DemoResult
 
-__all__ = ["LiveReport", "batch_line", "headline", "result_table"]
+__all__ = ["LiveReport", "batch_line", "doubt", "headline", "result_table"]
 
 #: Characters that stand for the target, and for the longest bar.
 _TARGET, _LONGEST = 10, 32
@@ -92,6 +92,17 @@ def headline(result: DemoResult) -> Text:
         f"\n{result.rows_per_second:,} rows/s into a query that sustains "
         f"{result.capacity_rows_s:,.0f} ({result.load:.1f} times), target {result.target_s:g} s a batch",
         "bold",
+    )
+
+
+def doubt(result: DemoResult) -> str | None:
+    """Why this run shows less than it says; None where it shows it."""
+    if result.load < 2.0 or result.ungated.rising:
+        return None
+    return (
+        "Without a gate the query did not fall behind to the end, so this was no "
+        f"{result.load:.1f} times what the machine sustains: it was busier while that was measured. Run "
+        "the demo again with nothing beside it."
     )
 
 

@@ -45,6 +45,8 @@ def make_folder(folder: Path) -> None:
             raise
         return
     except FileNotFoundError:
+        if folder.parent.is_dir():  # a file system, such as /proc, in which nobody makes folders
+            raise
         make_folder(folder.parent)
         make_folder(folder)
         return

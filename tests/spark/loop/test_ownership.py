@@ -60,7 +60,7 @@ def test_a_second_gate_of_the_name_is_refused_while_the_first_one_runs(
 ) -> None:
     stream = file_stream()
     stream.add(_rows(0))
-    vip = hg.gate("g", rate=0.1, keep="id < 200", control=control)
+    vip = hg.gate("g", rate=0.1, keep="id < 100", control=control)
     query = start(stream.frame().transform(vip))
     _recorded(spark, control, 1)
     with pytest.raises(hg.BadArgument, match=r"gate 'g' is running in query .*another name, or stop"):

@@ -170,7 +170,7 @@ def _cold(
     source, sink = here.opened(backlog, 0.0, 0.0, rows)
     assert sink is not None
     # As if they had come over the ten minutes that end when the query starts. A message is a row, as in
-    # other people's topics: a gate that knows nothing yet has only the offsets to bound its first batch by.
+    # other topics: offsets are all by which a gate that knows nothing can bound its first batch.
     waiting = Messages.of(backlog, 1, time.time() + LEAD_S - _BACKLOG_S)
     sink.send(waiting.texts(0, len(waiting)), 0)
     sink.flush()
