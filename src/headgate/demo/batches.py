@@ -11,8 +11,8 @@ __all__ = ["SETTLING", "Batch", "Side", "quantile"]
 
 #: Batches at the start of a run that `Side.inside_target` leaves out, if there are more than these.
 SETTLING = 10
-#: A query falls behind if later delays are so many times the first one: in a snowball each batch is longer
-#: than the one before it, and a query that keeps up has delays of one size.
+#: A query falls behind if later delays are so many times the first one: in a snowball each batch is
+#: longer than the one before it, and a query that keeps up has delays of one size.
 _BEHIND = 1.5
 
 
