@@ -34,9 +34,15 @@ HEAP_BOUND_MIB = 700
 RSS_BOUND_MIB = 2000
 
 
-def java_heap_mib(spark: SparkSession) -> float:
-    """What is alive in the driver's JVM, after a collection."""
+def java_heap_mib(spark: SparkSession, *, enough: float = 0.0) -> float:
+    """What is alive in the driver's JVM, after a collection; or what is used, if that is `enough`.
+
+    What is used is never less than what is alive, and a collection stops all threads for a while.
+    """
     memory = spark._jvm.java.lang.management.ManagementFactory.getMemoryMXBean()  # type: ignore[union-attr]
+    used = float(memory.getHeapMemoryUsage().getUsed()) / 2**20
+    if used <= enough:
+        return used
     memory.gc()
     return float(memory.getHeapMemoryUsage().getUsed()) / 2**20
 
@@ -70,7 +76,7 @@ def _bounded_memory(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     spark: SparkSession = request.getfixturevalue("spark")
     _drop_leftovers(spark)
-    heap = java_heap_mib(spark)
+    heap = java_heap_mib(spark, enough=HEAP_BOUND_MIB)
     for _ in range(5):  # Spark cleans up what became unreachable in a thread of its own
         if heap <= HEAP_BOUND_MIB:
             break

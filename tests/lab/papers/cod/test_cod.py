@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -31,6 +33,15 @@ def test_the_lowest_lots_of_each_group_stay(codes: list[int], quota: int) -> Non
     lots = _rng(quota).random(len(codes))
     found = keep_fixed(np.array(codes), np.array(quotas), lots)
     assert found.tolist() == naive.keep_fixed(codes, quotas, lots.tolist())
+
+
+@pytest.mark.parametrize("lots", [lambda n: _rng().random(n), lambda n: 0.9 + _rng().random(n) // 0.1])
+def test_so_they_do_where_most_rows_are_not_looked_at(lots: Callable[[int], np.ndarray]) -> None:
+    """Of large groups hardly any row can be chosen; of lots that are all high, or alike, any may be."""
+    codes, quotas = _rng(2).integers(0, 5, 4000), np.array([0, 1, 20, 300, 4000])
+    drawn = lots(len(codes))
+    found = keep_fixed(codes, quotas, drawn)
+    assert found.tolist() == naive.keep_fixed(codes.tolist(), quotas.tolist(), drawn.tolist())
 
 
 def test_a_coin_keeps_the_rate() -> None:
