@@ -18,6 +18,7 @@ $(STAMP): requirements.lock pyproject.toml lab/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "Headgate needs Python 3.11 or newer; '$(PYTHON)' is missing or older." >&2; \
 	  echo "Install it, or name one: make $(or $(MAKECMDGOALS),setup) PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "installing into .venv, once: one to three minutes, mostly without a word"
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --disable-pip-version-check -q --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --disable-pip-version-check -q --no-deps --no-build-isolation -e . -e lab

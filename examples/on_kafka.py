@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Stage", "main"]
 
+#: How long ``--for`` waits for a first batch to end before its time runs anyway: Spark starts slowly.
+PATIENCE_S = 150.0
 RIDE = "id BIGINT, route STRING, fare DOUBLE, priority STRING, sent BIGINT"
 
 
@@ -78,14 +80,16 @@ def main(job: Job, *, reads: Sequence[str], writes: Sequence[str], rate: float =
     options = argparse.ArgumentParser(description=said.partition("\n")[0])
     name = Path(sys.argv[0]).stem
     options.add_argument("--servers", help="a broker, HOST:PORT; without, one is started for this run")
-    options.add_argument("--for", dest="for_", metavar="DURATION", help="end after so long: 30s")
+    options.add_argument(
+        "--for", dest="for_", metavar="DURATION", help="end so long after the first batch: 30s"
+    )
     options.add_argument("--folder", type=Path, default=Path("out") / "examples" / name)
     options.add_argument(
         "--rate", type=float, default=rate, help="rows a second of each topic when calm"
     )
     given = options.parse_args()
     try:
-        until = float("inf") if given.for_ is None else time.monotonic() + seconds(given.for_, "--for")
+        for_s = float("inf") if given.for_ is None else seconds(given.for_, "--for")
         with suppress(KeyboardInterrupt), ExitStack() as stack:
             scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headgate-example-")))
             servers = given.servers or stack.enter_context(_broker(scratch, (*reads, *writes))).bootstrap
@@ -98,7 +102,7 @@ def main(job: Job, *, reads: Sequence[str], writes: Sequence[str], rate: float =
             stack.enter_context(stage.at_end)
             if given.servers is None:
                 stack.enter_context(_sending(servers, reads, given.rate))
-            _follow(stage, job(stage), until)
+            _follow(stage, job(stage), Ending(for_s, time.monotonic()))
     except HeadgateError as error:
         sys.exit(f"{name}: {error}")
 
@@ -149,26 +153,47 @@ def _sending(servers: str, topics: Sequence[str], rate: float) -> Iterator[None]
             thread.join(5.0)
 
 
-def _follow(stage: Stage, queries: Sequence[StreamingQuery], until: float) -> None:
+class Ending:
+    """When a run is over: so long after its first batch ended, which is waited for, but not for ever."""
+
+    def __init__(self, for_s: float, now: float) -> None:
+        self._for_s = for_s
+        self._begun = False
+        self._until = now + PATIENCE_S + for_s
+
+    def reached(self, now: float, batch_ended: bool) -> bool:
+        """Whether it is; `batch_ended` says whether any batch has."""
+        if batch_ended and not self._begun:
+            self._begun, self._until = True, now + self._for_s
+        return now >= self._until
+
+
+def _follow(stage: Stage, queries: Sequence[StreamingQuery], ending: Ending) -> None:
     print(f"running; ctrl-C ends it. In another terminal: headgate status {stage.control}")
     try:
-        while time.monotonic() < until and all(query.isActive for query in queries):
+        ended = False
+        while not ending.reached(time.monotonic(), ended) and all(q.isActive for q in queries):
             time.sleep(2.0)
-            print("; ".join(_words(gate) for gate in gates_status(Path(stage.control), time.time())))
+            gates = gates_status(Path(stage.control), time.time())
+            ended = any(query["batches"] for gate in gates for query in gate["queries"])
+            print("; ".join(_words(gate) for gate in gates))
     finally:
         for query in queries:
             if error := query.exception():
                 print(f"{query.name} failed: {str(error).splitlines()[0]}")
             query.stop()
         ControlLoop.of(stage.spark).drain()
-        for one in audit(Path(stage.control)):
+        found = audit(Path(stage.control))
+        for one in found:
             print(f"{one.gate}: {one.arrived:,} arrived, {one.kept:,} kept; the ledger is {one.verdict}")
+        if not any(one.batches for one in found):
+            print("no batch has ended, so the ledger is empty: give it more time, or a lower --rate")
 
 
 def _words(gate: dict) -> str:
     last = gate["queries"][-1] if gate["queries"] else None
     if last is None or last["last_batch"] is None:
         return f"{gate['gate']}: no batch has ended yet"
-    kept = "" if last["kept_share"] is None else f", {last['kept_share']:.0%} kept"
+    kept = f", {last['kept'] / last['arrived']:.0%} kept so far" if last["arrived"] else ""
     took = last["last_duration_s"]
     return f"{gate['gate']}: {last['state']}, batch {last['last_batch']} took {took:.1f} s{kept}"

@@ -277,6 +277,33 @@ def test_status_as_json(folder: Path) -> None:
     assert (query["last_duration_s"], query["last_delay_s"]) == (1.5, 2.25)
 
 
+def test_status_says_what_was_set_live(folder: Path) -> None:
+    assert "set live" not in run("status", folder).stdout
+    run("set", folder, "rides", "--hold", "8 seconds", "--mode", "monitor")
+    said = " ".join(run("status", folder).stdout.split())
+    assert "(monitor, hold 8 s set live; the code says shed, hold 2 s)" in said
+    (gate,) = json.loads(run("status", folder, "--json").stdout)["gates"]
+    assert gate["changed"] == {"hold": 8.0, "mode": "monitor"}
+    assert (gate["settings"]["hold"], gate["declared"]["hold"]) == (8.0, 2.0)
+    run("set", folder, "rides", "--reset")
+    assert "set live" not in run("status", folder).stdout
+    (gate,) = json.loads(run("status", folder, "--json").stdout)["gates"]
+    assert gate["changed"] == {}
+
+
+def test_a_rate_of_its_own_is_explained_where_it_is_shown(folder: Path) -> None:
+    commands = (("status", folder), ("ledger", "show", folder))
+    for command in commands:
+        assert "+1" not in run(*command).stdout
+    plan = Plan(0.25, {7: 1.0})
+    PlanStore(folder, "rides", QUERY).publish(plan)
+    Ledger(folder, "rides", QUERY).append(replace(record(5), plan=plan))
+    for command in commands:
+        said = run(*command).stdout
+        assert "25.00% +1" in said
+        assert "one class or group has a rate of its own" in said
+
+
 def test_status_takes_the_last_20_batches(folder: Path) -> None:
     ledger = Ledger(folder, "rides", QUERY)
     for batch in range(5, 25):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from headgate.cli.job_screen import Screen, status_line
 from headgate.cli.job_settings import session_settings
 from headgate.job.problems import JobProblems
 from headgate.job.reading import read_job
+from headgate.job.schema import ACCURACY, CONCEPT_DRIVEN, GATE, SINKS, SOURCES, SPARK, SQL
 from headgate.spark.job.running import Figures, Outcome
 from headgate.spark.versions.supported import SparkVersion
 from headgate.testing.artifacts import ArtifactsUnavailable
@@ -43,6 +45,24 @@ def test_what_init_writes_is_right(source: str, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "is right" in done.stdout
     assert "gate rides (hold" in done.stdout
+
+
+def test_two_jobs_of_init_in_one_folder_share_nothing(tmp_path: Path) -> None:
+    jobs = []
+    for name in ("job.toml", "tolls.toml", "my rides 2.toml"):
+        assert _run("init", tmp_path / name, "--source", "kafka").exit_code == 0
+        jobs.append(read_job(tmp_path / name, {}))
+        assert f"headgate run {name}" in (tmp_path / name).read_text()
+    assert [job.gate["name"] for job in jobs] == ["rides", "tolls", "my-rides-2"]
+    assert [Path(job.control).parent.name for job in jobs] == ["job", "tolls", "my-rides-2"]
+    assert len({job.sink.checkpoint for job in jobs}) == 3
+
+
+def test_the_help_of_init_lists_every_key() -> None:
+    said = _run("init", "--help").stdout
+    for table in (SQL, GATE, SPARK, CONCEPT_DRIVEN, ACCURACY, *SOURCES.values(), *SINKS.values()):
+        for key in table:
+            assert re.search(rf"\b{key}\b", said), key
 
 
 def test_init_leaves_a_file_as_it_is(tmp_path: Path) -> None:

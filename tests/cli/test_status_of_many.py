@@ -81,6 +81,8 @@ def test_it_says_the_same_as_a_look_at_each(tmp_path: Path, monkeypatch: pytest.
                 assert 0.0 <= one.pop("heartbeat_age_s") < 60.0
             repaid = {query.pop("repaid") for query in gate["queries"]}
             assert repaid == ({None} if gates is many else {0}), "their drivers do not know"
+            changed = gate.pop("changed"), gate.pop("declared") is None
+            assert changed == ((None, True) if gates is many else ({}, False)), "nor that"
     assert many == looked_up
     assert many["g07"]["queries"][0]["arrived"] == 2 * 1007
 

@@ -47,7 +47,7 @@ def test_the_examples_are_right(source: str, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     job = _job(tmp_path, example(source))
     assert job.gate["hold"]
-    assert job.control == str(tmp_path / "out/control")
+    assert job.control == str(tmp_path / "out/job/control")
 
 
 def test_what_a_file_says_is_what_spark_and_the_gate_get(tmp_path: Path) -> None:

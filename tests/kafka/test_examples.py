@@ -73,6 +73,34 @@ def test_an_example_runs(name: str, gates: set[str], stage: Any, broker: Broker)
     assert all(one.kept > 0 for one in found.values())
 
 
+def test_the_time_of_a_run_begins_when_its_first_batch_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    from on_kafka import PATIENCE_S, Ending
+
+    assert PATIENCE_S > 120.0
+    slow = Ending(60.0, now=1000.0)
+    assert not slow.reached(1100.0, batch_ended=False), "Spark is starting"
+    assert not slow.reached(1120.0, batch_ended=True)
+    assert not slow.reached(1179.0, batch_ended=True)
+    assert slow.reached(1180.0, batch_ended=True)
+    stuck = Ending(60.0, now=0.0)
+    assert not stuck.reached(PATIENCE_S + 59.0, batch_ended=False)
+    assert stuck.reached(PATIENCE_S + 60.0, batch_ended=False), "nobody waits for ever"
+    assert not Ending(float("inf"), 0.0).reached(1e9, batch_ended=True), "until ctrl-C"
+
+
+def test_what_an_example_says_of_a_gate_is_of_the_run_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    from on_kafka import _words
+
+    query = {"state": "shedding", "last_batch": 7, "last_duration_s": 1.93, "arrived": 200, "kept": 68}
+    assert _words({"gate": "rides", "queries": [query]}) == (
+        "rides: shedding, batch 7 took 1.9 s, 34% kept so far"
+    )
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["gate", "groups", "guard", "join", "site"])
 def test_one_command_starts_it(name: str, tmp_path: Path) -> None:

@@ -33,26 +33,27 @@ def test_the_page_runs_as_it_is(
     source, sink = topic("in", 2), topic("out")
     produce(broker.bootstrap, source, Bursts(base_rate=20_000, total=2_000, seed=6))
     program, later = (
-        block.replace("broker:9092", broker.bootstrap)
+        block.replace("127.0.0.1:9092", broker.bootstrap)
         .replace('"rides.kept"', f'"{sink}"')
         .replace('"subscribe": "rides"', f'"subscribe": "{source}"')
-        .replace("/shared", str(tmp_path))
-        .replace("/lake", str(tmp_path))
+        .replace("/tmp/headgate-kafka", str(tmp_path))
         .replace('hold="2 seconds"', "rate=0.3")
         for block in _blocks("python")
     )
-    names: dict[str, Any] = {"spark": kafka_spark}
-    exec(program, names)
+    assert "query.awaitTermination()" in program
+    names: dict[str, Any] = {}
+    exec(program.replace("query.awaitTermination()", ""), names)
+    assert names["spark"] is kafka_spark, "the run's one session"
     try:
         names["query"].processAllAvailable()
     finally:
         names["query"].stop()
     ControlLoop.of(kafka_spark).drain()
-    (one,) = audit(tmp_path / "headgate")
+    (one,) = audit(tmp_path / "control")
     assert one.verdict == "balanced"
     assert one.arrived == 2_000
     exec(later, names)
-    repaid = kafka_spark.read.parquet(str(tmp_path / "late-rides"))
+    repaid = kafka_spark.read.parquet(str(tmp_path / "late"))
     assert repaid.count() == one.shed > 0
     assert names["hg"] is hg
 

@@ -9,7 +9,8 @@ from collections import Counter
 import pytest
 
 from headgate.errors import BadArgument
-from headgate.testing.bursts import HIGH_SHARE, Bursts, Ride, play, rides
+from headgate.testing.bursts import HIGH_SHARE, Bursts, DeliveryFailed, Ride, play, produce, rides
+from headgate.testing.tied_server import free_ports
 
 
 class ManualClock:
@@ -117,3 +118,13 @@ def test_a_slow_sender_loses_no_rows() -> None:
 def test_a_schedule_that_cannot_be_is_refused(wrong: dict[str, float], says: str) -> None:
     with pytest.raises(BadArgument, match=says):
         Bursts(**({"base_rate": 10} | wrong))  # type: ignore[arg-type]
+
+
+def test_a_broker_that_is_not_there_is_named_once_and_not_on_standard_error(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("confluent_kafka", reason="pip install 'headgate[kafka]'")
+    (nobody,) = free_ports(count=1)
+    with pytest.raises(DeliveryFailed, match=f"first error: .*127.0.0.1:{nobody}"):
+        produce(f"127.0.0.1:{nobody}", "rides", Bursts(base_rate=1000, total=10), timeout=1.0)
+    assert capfd.readouterr().err == ""

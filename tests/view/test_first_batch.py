@@ -52,6 +52,7 @@ def test_a_whole_first_batch_is_said_until_it_ends(control: Path) -> None:
     assert "first batch" in said
     assert "has been running whole for" in said
     assert "all of its 60,000 rows are kept" in said
+    assert "To bound a first batch: start=0.05" in said, "the way out"
     (job,) = Observer(control).look().jobs
     assert job.verdict.level == "waiting"
     assert "running whole" in job.verdict.sentence

@@ -49,7 +49,7 @@ def _connector(kind: str, note: Callable[[str], None]) -> dict[str, str]:
     if kind == "kafka":
         from headgate.testing.broker import connector
 
-        note("looking for Spark's Kafka connector (the first time it is fetched) ...")
+        note("looking for Spark's Kafka connector (it is fetched if it is not there yet) ...")
         found = connector()
         if found.stand_in:
             note(found.stand_in)

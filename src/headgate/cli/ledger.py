@@ -19,7 +19,7 @@ from headgate.cli.arguments.control_store import (
 from headgate.cli.arguments.folders import gate_queries
 from headgate.cli.arguments.instants import instant
 from headgate.cli.plumbing import json_option, print_json
-from headgate.cli.tables import console, table
+from headgate.cli.tables import console, rates_of_their_own, table
 from headgate.store.folder import used_control_folder
 from headgate.store.keeping.pruning import pruned
 from headgate.store.ledger.audit import Audit, audit
@@ -49,6 +49,8 @@ def ledger() -> None:
 def show(control: str, gate: str | None, query: str | None, last: int, as_json: bool) -> None:
     """The latest batches of each gate and query in the folder CONTROL.
 
+    The delay is that of a batch's oldest row, from its arrival on: empty for a gate without arrival=.
+
     \b
     Examples:
       headgate ledger show /shared/control
@@ -57,6 +59,7 @@ def show(control: str, gate: str | None, query: str | None, last: int, as_json: 
     folder = used_control_folder(control)
     out = console()
     ledgers: list[dict[str, Any]] = []
+    own = False
     for pair in gate_queries(folder, gate, query):
         kept = Ledger(folder, pair.gate, pair.query)
         latest, totals = kept.tail(last), kept.totals()
@@ -70,8 +73,11 @@ def show(control: str, gate: str | None, query: str | None, last: int, as_json: 
         else:
             made = _table(pair.gate, pair.query, latest, batches, out.width < 100, repaid.keys())
             out.print(made)
+            own = own or any(r.kind == "gate" and r.plan.exceptions for r in latest)
     if as_json:
         print_json({"control": control, "ledgers": ledgers})
+    elif own:
+        out.print(rates_of_their_own("--json lists them"), style="dim", soft_wrap=True)
 
 
 def _table(

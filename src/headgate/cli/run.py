@@ -46,7 +46,7 @@ def run(
 ) -> None:
     """Run the pipeline of the file JOB: source, SQL, gate, SQL, sink; ctrl-C ends it between batches.
 
-    `headgate init` writes an example; docs/job.md explains every key.
+    `headgate init` writes an example with comments; `headgate init --help` lists every key.
 
     \b
     Exit code:
@@ -101,7 +101,7 @@ def _refuse(error: JobProblems, file: Path, as_json: bool) -> None:
             click.echo(line, err=True)
         count = len(error.problems)
         many = "1 problem" if count == 1 else f"{count} problems"
-        click.echo(f"headgate: {many} in {file}; docs/job.md explains every key", err=True)
+        click.echo(f"headgate: {many} in {file}; `headgate init --help` lists every key", err=True)
     raise SystemExit(2)
 
 

@@ -11,15 +11,15 @@ from rich.text import Text
 
 from headgate.cli.arguments.control_store import ControlCommand, control_argument
 from headgate.cli.plumbing import json_option, print_json
-from headgate.cli.tables import console, long_table, table
+from headgate.cli.tables import console, long_table, rates_of_their_own, table
 from headgate.errors import BadArgument
-from headgate.settings import retention_s
+from headgate.settings import GateSettings, retention_s
 from headgate.store.folder import used_gates
 from headgate.store.lease import GONE_S
 from headgate.store.ledger.standing import RECENT
 from headgate.view.first_batch import FirstBatch
 from headgate.view.gate_status import FEW, gates_status
-from headgate.view.wording import ago_text, retention_text
+from headgate.view.wording import ago_text, live_text, retention_text
 
 __all__ = ["status"]
 
@@ -36,6 +36,7 @@ def status(control: str, gate: str | None, as_json: bool) -> None:
     """What every gate and query in the folder CONTROL does now, and why.
 
     Of more than thirty gates, what their drivers have written in the last seconds, in a line each.
+    The delay is that of a batch's oldest row, from its arrival on: empty for a gate without arrival=.
 
     \b
     Examples:
@@ -54,12 +55,18 @@ def status(control: str, gate: str | None, as_json: bool) -> None:
     out = console()
     if len(gates) > FEW:
         out.print(_line_each(gates))
+        if any(query["exceptions"] for found in gates for query in found["queries"]):
+            where = "`headgate ledger show --json` lists them"
+            out.print(rates_of_their_own(where), style="dim", soft_wrap=True)
         out.print(f"{len(gates)} gates; --gate NAME says why one does what it does", style="dim")
         return
     for found in gates:
         out.print(_heading(found))
         if found["queries"]:
             out.print(_table(found["queries"]))
+            if any(query["exceptions"] for query in found["queries"]):
+                where = "`headgate ledger show --json` lists them"
+                out.print(f"  {rates_of_their_own(where)}", style="dim", soft_wrap=True)
         for query in found["queries"]:
             if query["first_batch"]:
                 said = FirstBatch(**query["first_batch"]).words(time.time())
@@ -105,6 +112,10 @@ def _heading(gate: dict[str, Any]) -> Text:
     text = _steering(gate)
     if gate["retention"] is not None:
         text.append(f", {retention_text(retention_s(gate['retention']))}")
+    if gate["changed"]:
+        now, code = (GateSettings.from_json(gate[which]) for which in ("settings", "declared"))
+        if said := live_text(now, code):
+            text.append(f" ({said})", "yellow")
     return text
 
 

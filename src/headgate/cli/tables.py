@@ -13,7 +13,7 @@ from rich.text import Text
 
 from headgate.view.wording import plain
 
-__all__ = ["console", "long_table", "table"]
+__all__ = ["console", "long_table", "rates_of_their_own", "table"]
 
 #: A pipe has no width; nothing is cut there.
 _PIPE_WIDTH = 160
@@ -64,6 +64,11 @@ def long_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Text:
     rule = " " + "─" * (sum(widths) + 2 * len(widths) - 2)
     head, *rest = (line(row).rstrip() for row in cells)
     return Text("\n".join([head, rule, *rest]), no_wrap=True, overflow="ellipsis")
+
+
+def rates_of_their_own(where: str) -> str:
+    """What a ``+n`` behind a keep rate means; `where` says who lists them."""
+    return f"+1 behind a keep rate: one class or group has a rate of its own (+2: two); {where}"
 
 
 class _PlainText(RenderHook):

@@ -24,7 +24,7 @@ from headgate.settings import MODES, ON_FAILURE
 
 __all__ = [
     "ACCURACY", "AVAILABLE_NOW", "CONCEPT_DRIVEN", "FILES", "GATE", "GROUP_RATES", "POLICIES", "SINKS",
-    "SOURCES", "SPARK", "SQL", "TABLES", "TOP", "TRIALS", "WATERMARK",
+    "SOURCES", "SPARK", "SQL", "TABLES", "TOP", "TRIALS", "WATERMARK", "Keys",
 ]  # fmt: skip
 
 Keys = Mapping[str, Key]

@@ -60,27 +60,41 @@ def resolve(
     if digest in _failures:  # Asked twice in one run, told twice, tried once.
         raise _failures[digest]
     try:
-        _recall_missing(stamp)
+        _recall_missing(stamp, coordinates[0])
         if os.environ.get("HEADGATE_OFFLINE") == "1":
             raise ArtifactsUnavailable(f"HEADGATE_OFFLINE=1 and {coordinates[0]} is not in the cache")
         stamp.parent.mkdir(parents=True, exist_ok=True)
         with _locked(stamp.parent / "lock", deadline):
-            _recall_missing(stamp)  # Another process may have asked while we waited.
-            return _stamped(stamp) or _run_ivy(stamp, coordinates, deadline, transitive)
+            _recall_missing(stamp, coordinates[0])  # Another process may have asked while we waited.
+            return _stamped(stamp) or _asked(stamp, coordinates, deadline, transitive)
     except ArtifactsUnavailable as error:
         _failures[digest] = error
-        if error.repository_answers:
-            stamp.with_suffix(".missing").write_text(error.reason)
         raise
 
 
-def _recall_missing(stamp: Path) -> None:
+def _asked(
+    stamp: Path, coordinates: Sequence[str], deadline: float, transitive: bool
+) -> tuple[str, ...]:
+    """What Ivy finds; a release that the repository does not have is noted, whole or not at all."""
+    try:
+        return _run_ivy(stamp, coordinates, deadline, transitive)
+    except ArtifactsUnavailable as error:
+        if error.repository_answers:
+            partial = stamp.with_suffix(f".{os.getpid()}.tmp")
+            partial.write_text(error.reason)
+            partial.replace(stamp.with_suffix(".missing"))
+        raise
+
+
+def _recall_missing(stamp: Path, wanted: str) -> None:
     """A release found missing is not asked for again for a day: asking costs seconds each run."""
     note = stamp.with_suffix(".missing")
     with suppress(FileNotFoundError):
         old = time.time() - note.stat().st_mtime > 86_400
         if not old or os.environ.get("HEADGATE_OFFLINE") == "1":
-            raise ArtifactsUnavailable(note.read_text(), repository_answers=True)
+            # An earlier Headgate could leave the note empty.
+            said = note.read_text() or f"the artifact repository answers but has no {wanted}"
+            raise ArtifactsUnavailable(said, repository_answers=True)
 
 
 def _stamped(stamp: Path) -> tuple[str, ...]:

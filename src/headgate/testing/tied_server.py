@@ -116,7 +116,10 @@ def free_ports(first: int = 0, count: int = 2) -> list[int]:
             try:
                 held[-1].bind(("127.0.0.1", wanted))
             except OSError as error:
-                raise ServerFailed(f"port {wanted} of 127.0.0.1 is taken ({error}): give 0") from None
+                raise ServerFailed(
+                    f"port {wanted} of 127.0.0.1 is taken ({error.strerror or error}): give another, or "
+                    "any free one with port=0 (--port 0)"
+                ) from None
         return [int(one.getsockname()[1]) for one in held]
     finally:
         for one in held:

@@ -43,12 +43,22 @@ class FirstBatch:
             said = f"has been running for {lasts}: {share_text(self.keep_rate)} of its {rows} are kept"
         return (
             f"The first batch {said}, because nothing is known yet of what rows cost. "
-            "The gate steers from the next batch on."
+            f"The gate steers from the next batch on.{_way_out(self.keep_rate)}"
         )
 
     def to_json(self) -> dict[str, Any]:
         """As `headgate status --json` prints it."""
         return asdict(self)
+
+
+def _way_out(keep_rate: float | None) -> str:
+    """How a first batch is bounded next time; nothing can be done about the one that runs."""
+    if keep_rate != 1.0:
+        return ""
+    return (
+        " To bound a first batch: start=0.05, or a limit of the source's such as maxOffsetsPerTrigger "
+        "or maxFilesPerTrigger."
+    )
 
 
 def first_batch_in(store: PlanStore) -> FirstBatch | None:

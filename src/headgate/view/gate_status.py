@@ -99,18 +99,26 @@ def _asked(folder: Place, name: str) -> dict[str, Any]:
             "target_s": guard["target_s"],
             "settings": {},
             "retention": guard.get("retention", RETENTION_S),
+            "changed": {},
+            "declared": {},
         }
-    return _steered(SettingsFile(folder, name).effective())
+    file = SettingsFile(folder, name)
+    declared, changed = file.declared(), file.overrides()
+    return {
+        **_steered(declared.changed(changed)), "changed": changed, "declared": declared.to_json(),
+    }  # fmt: skip
 
 
 def _not_known(error: Exception) -> dict[str, Any]:
     said = f"settings cannot be read ({_reason(error)})"
     return {
         "kind": "gate", "mode": "?", "target": said, "target_s": None, "settings": {}, "retention": None,
+        "changed": {}, "declared": {},
     }  # fmt: skip
 
 
 def _steered(settings: GateSettings) -> dict[str, Any]:
+    """What holds; a driver that says it does not say what of it was changed live."""
     return {
         "kind": "gate",
         "mode": settings.mode,
@@ -118,6 +126,8 @@ def _steered(settings: GateSettings) -> dict[str, Any]:
         "target_s": settings.target_s,
         "settings": settings.to_json(),
         "retention": settings.to_json()["retention"],
+        "changed": None,
+        "declared": None,
     }
 
 

@@ -12,6 +12,7 @@ __all__ = [
     "ago_text",
     "clock_text",
     "count_text",
+    "live_text",
     "plain",
     "retention_text",
     "seconds_text",
@@ -55,6 +56,34 @@ def target_text(settings: GateSettings) -> str:
         return f"rate {settings.rate:g}"
     kind = "hold" if settings.hold is not None else "delay"
     return f"{kind} {settings.target_s:g} s"
+
+
+def live_text(now: GateSettings, code: GateSettings) -> str:
+    """What was set live and is not as the code says; nothing where all is.
+
+    >>> code = GateSettings(hold="3 seconds")
+    >>> live_text(code.changed({"hold": 8.0}), code)
+    'hold 8 s set live; the code says hold 3 s'
+    >>> live_text(code.changed({"mode": "monitor", "min_keep": 0.05}), code)
+    'monitor, min keep 0.05 set live; the code says shed, min keep 0.01'
+    >>> live_text(code.changed({"hold": 3.0}), code)
+    ''
+    """
+    said = [
+        (words(now), words(code))
+        for words in (
+            lambda s: s.mode,
+            target_text,
+            lambda s: f"min keep {s.min_keep:g}",
+            lambda s: f"inside {s.inside:g}",
+            lambda s: retention_text(s.retention_s),
+        )
+    ]
+    other = [(live, declared) for live, declared in said if live != declared]
+    if not other:
+        return ""
+    live, declared = (", ".join(words) for words in zip(*other, strict=True))
+    return f"{live} set live; the code says {declared}"
 
 
 def retention_text(retention_s: float) -> str:

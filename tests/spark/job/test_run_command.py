@@ -33,7 +33,7 @@ def test_what_init_writes_runs_until_it_is_told_to_end(tmp_path: Path) -> None:
             start_new_session=True,
         )
         try:
-            control = tmp_path / "out" / "control"
+            control = tmp_path / "out" / "job" / "control"
 
             def rows() -> bool:
                 assert running.poll() is None, (tmp_path / "stderr").read_text()

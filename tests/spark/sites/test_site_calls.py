@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import math
 import os
+import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 
 import headgate as hg
-from headgate.spark.worker_errors import said_by_spark
+from headgate.spark.worker_errors import pythons_text, said_by_spark
 
 
 @pytest.fixture
@@ -121,9 +123,17 @@ def test_the_workers_python_is_not_there(
 ) -> None:
     missing = os.fspath(Path("/nosuch/python"))
     monkeypatch.setattr(spark.sparkContext, "pythonExec", missing)
-    with pytest.raises(hg.WorkerError, match="PYSPARK_PYTHON"):
+    with pytest.raises(hg.WorkerError, match="export PYSPARK_PYTHON="):
         stream.transform(site.gate("g", query="q", source="s"))
     assert site.status()["gates"] == {}, "a gate that was not built is no load"
+
+
+def test_both_pythons_and_the_command_that_makes_them_one() -> None:
+    said = pythons_text("sh", "/my apps/.venv/bin/python")
+    assert f"The workers' Python is 'sh' (here {shutil.which('sh')!r})" in said
+    assert "export PYSPARK_PYTHON='/my apps/.venv/bin/python' " in said, "as a shell takes it"
+    assert "export" not in pythons_text(sys.executable, sys.executable), "nothing to change"
+    assert pythons_text(None) == "", "only a Connect server knows its own"
 
 
 def test_what_spark_says_of_a_worker_in_a_line() -> None:

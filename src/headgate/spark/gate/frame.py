@@ -222,7 +222,7 @@ class Gate:
         if frame.isStreaming:
             spark.dataSource.register(PlanSource)
             reader = partial(self._reader, spark, shape, UNKNOWN_CALL, "thresholds")
-            try_workers(self.name, self.control, reader)
+            try_workers(spark, self.name, self.control, reader)
         return loop.register(spec, inside)
 
     def _opening(self, keys: Mapping[str, int]) -> Plan:

@@ -51,7 +51,7 @@ from headgate.spark.guard.task import GuardTask
 from headgate.spark.guard.terms import GuardTerms
 from headgate.spark.loop.loop import ControlLoop
 from headgate.spark.versions.arrow import arrow_schema
-from headgate.spark.worker_errors import said_by_spark
+from headgate.spark.worker_errors import pythons_text, said_by_spark, workers_python
 from headgate.store.folder import check_gate_name, claim_json, open_control_folder, unclaim
 from headgate.store.gate_call import new_call
 from headgate.store.guards import declare_guard
@@ -260,7 +260,8 @@ class _Guard:
             raise WorkerError(
                 f"guard {self.name!r}: a Python worker of Spark cannot run it. Headgate (with numpy and "
                 "pyarrow) must be installed for the workers' Python (PYSPARK_PYTHON), and the folders "
-                f"{folders} must be there on every executor. Spark said: {said}"
+                f"{folders} must be there on every executor. "
+                f"{pythons_text(workers_python(spark))}Spark said: {said}"
             ) from error
 
     def spec(self) -> GuardSpec:

@@ -55,7 +55,7 @@ from headgate.spark.join.work import JoinWork
 from headgate.spark.loop.loop import ControlLoop
 from headgate.spark.versions.arrow import arrow_schema
 from headgate.spark.versions.state_operators import require_state_operators
-from headgate.spark.worker_errors import said_by_spark
+from headgate.spark.worker_errors import pythons_text, said_by_spark, workers_python
 from headgate.store.folder import check_gate_name, claim_json, open_control_folder, unclaim
 from headgate.store.gate_call import new_call
 from headgate.store.lease import this_process
@@ -320,5 +320,6 @@ def _trial(spark: SparkSession, name: str, folder: Place, on: Condition) -> None
         raise WorkerError(
             f"join {name!r}: a Python worker of Spark cannot run it. Headgate with its join extra (pip "
             "install 'headgate[join]') must be there for the workers' Python (PYSPARK_PYTHON), and the "
-            f"folder {str(folder)!r} must be there on every executor. Spark said: {said}"
+            f"folder {str(folder)!r} must be there on every executor. "
+            f"{pythons_text(workers_python(spark))}Spark said: {said}"
         ) from error
