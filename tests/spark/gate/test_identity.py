@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 import headgate as hg
 from headgate.spark.gate.identity import _parts, require_columns
+from tests.harness.session_settings import with_settings
 
 ROW_TYPES = (
     "id bigint, name string, price decimal(18,4), at timestamp, day date, tags array<string>, "
@@ -105,8 +106,9 @@ def test_columns_with_dots_and_backticks_are_columns_like_others(spark) -> None:
 
 
 @pytest.fixture
-def logged() -> Iterator[list[str]]:
-    """What pyspark logs of errors that it raises."""
+def logged(spark, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """What pyspark logs of errors that it raises, where it knows the lines that operations stand on."""
+    monkeypatch.setattr("pyspark.errors.utils._enable_debugging_cache", True)
     lines: list[str] = []
 
     class Keep(logging.Handler):
@@ -117,7 +119,8 @@ def logged() -> Iterator[list[str]]:
     keep = Keep()
     for logger in loggers:
         logger.addHandler(keep)
-    yield lines
+    with with_settings(spark, {"spark.sql.dataFrameQueryContext.enabled": "true"}):
+        yield lines
     for logger in loggers:
         logger.removeHandler(keep)
 
