@@ -13,15 +13,22 @@ def markdown(result: dict[str, Any]) -> str:
     """By data set and number of kept rows, both draws together: what covers, and how wide it is."""
     rows = result["context"]["tables"]["means, by data set"]
     lines = [
-        '| data | kept rows | plain t | `hg.mean` | `hg.pooled("window")` | `hg.pooled()` |',
-        "|---|---|---|---|---|---|",
+        '| data | kept rows | plain t | `hg.mean` | `hg.pooled("window")` | `hg.pooled()` '
+        "| true variance | shortest |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for data, band in dict.fromkeys((row["data"], row["rows"]) for row in rows):
         here = [row for row in rows if (row["data"], row["rows"]) == (data, band)]
         name = data if here[0]["half"] == "held out" else f"{data} *"
         cells = [_cell(here, method) for method in _METHODS]
+        cells += [_mean(here, "true variance", 1), _mean(here, "shortest width", 2)]
         lines.append(f"| {name} | {band} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _mean(rows: list[dict[str, Any]], name: str, digits: int) -> str:
+    known = [row[name] for row in rows if row[name] is not None]
+    return f"{sum(known) / len(known):.{digits}f}" if known else ""
 
 
 def _cell(rows: list[dict[str, Any]], method: str) -> str:
