@@ -20,7 +20,7 @@ from headgate.spark.estimates.algebra import SqlAlgebra, terms
 from headgate.spark.estimates.remembering import MOVES, WINDOWS, moves_of, remembered, windows_of
 from headgate.spark.estimates.sql import FIELDS, SAMPLE
 
-__all__ = ["KNOWN_AS", "MOST_WINDOWS", "time_window_of", "with_known"]
+__all__ = ["KNOWN_AS", "MOST_WINDOWS", "known_texts", "time_window_of", "with_known"]
 
 #: Earlier windows that are looked at.
 MOST_WINDOWS = 10
@@ -86,7 +86,9 @@ def with_known(
     before = Window.partitionBy(*names, _PHASE).orderBy(_NUMBER).rangeBetween(-MOST_WINDOWS, -1)
     lists = {f"{_PAST}{i}": F.collect_list(f"{_PAST}{i}").over(before) for i in range(len(estimates))}
     mine = every.withColumns(lists).where(_NEW)
-    known = [_known(f"{_ROW}.{quoted(name)}.sample", f"{_PAST}{i}") for i, name in enumerate(estimates)]
+    known = [
+        known_texts(f"{_ROW}.{quoted(name)}.sample", f"{_PAST}{i}") for i, name in enumerate(estimates)
+    ]
     for turn in range(3):
         mine = mine.withColumns({n: F.expr(text) for one in known for n, text in one[turn].items()})
     return mine.select(
@@ -100,6 +102,8 @@ def _instant(edge: Column) -> Column:
 
 
 def _check(earlier: DataFrame, names: Sequence[str], estimates: Sequence[str]) -> None:
+    if earlier.isStreaming:
+        raise BadArgument("earlier= is a stream: give stored results, such as spark.read.table(...)")
     for name in (*names, *estimates):
         if name not in earlier.columns:
             raise BadArgument(
@@ -113,8 +117,6 @@ def _check(earlier: DataFrame, names: Sequence[str], estimates: Sequence[str]) -
                 f"earlier= has a column {name!r} that is no estimate: store results with whole "
                 "estimates, whose sample is what later windows read"
             )
-    if earlier.isStreaming:
-        raise BadArgument("earlier= is a stream: give stored results, such as spark.read.table(...)")
 
 
 def _once(every: DataFrame, names: Sequence[str]) -> DataFrame:
@@ -126,7 +128,7 @@ def _once(every: DataFrame, names: Sequence[str]) -> DataFrame:
     return marked.where(F.col(_NEW) | (~F.col(_PHASE) & (F.col(_TURN) == 1))).drop(_PHASE)
 
 
-def _known(sample: str, past: str) -> list[dict[str, str]]:
+def known_texts(sample: str, past: str) -> list[dict[str, str]]:
     """Three looks at the list of a group's earlier samples, each a column of the one before."""
     ops = SqlAlgebra(0.95)
     own, one = terms(sample, SAMPLE), terms("x", SAMPLE)
