@@ -282,7 +282,7 @@ def coverage(data: str | None, quick: bool, as_page: bool, as_json: bool) -> Non
 
 
 @bench.command("earlier-windows", short_help="What a group's earlier windows add to its error bars.")
-@click.option("--quick", is_flag=True, help="3 draws instead of 40, with coarser figures.")
+@click.option("--quick", is_flag=True, help="2 draws instead of 12, with coarser figures.")
 @click.option("--markdown", "as_page", is_flag=True, help="The table of docs/estimates.md alone.")
 @json_option
 def earlier_windows(quick: bool, as_page: bool, as_json: bool) -> None:

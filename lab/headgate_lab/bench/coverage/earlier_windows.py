@@ -32,7 +32,7 @@ __all__ = ["QUERIES", "markdown", "measure", "run"]
 #: Rows of a population: enough that a group has windows to look back on.
 ROWS = 300_000
 #: Draws, full and quick.
-_DRAWS, _FEWER = 40, 3
+_DRAWS, _FEWER = 12, 2
 #: Fewer windows than this are no history.
 _LEAST_WINDOWS = 3
 

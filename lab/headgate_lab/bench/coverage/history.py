@@ -15,7 +15,15 @@ import numpy.typing as npt
 from headgate.spark.estimates.borrowing import FIRST, SECOND, borrowed, first_terms, second_terms
 from headgate.spark.estimates.careful import alone
 from headgate.spark.estimates.earlier import MOST_WINDOWS
-from headgate.spark.estimates.remembering import moves_of, remembered, told_alone, windows_of
+from headgate.spark.estimates.remembering import (
+    LASTING,
+    lasting_of,
+    moves_of,
+    need_of,
+    remembered,
+    told_alone,
+    windows_of,
+)
 from headgate_lab.bench.coverage.arrays import ArrayAlgebra
 from headgate_lab.bench.coverage.draws import Kept
 from headgate_lab.bench.coverage.intervals import Ends, finish, intervals, sample_of, summed
@@ -74,7 +82,9 @@ def with_earlier(
         pool = kept.draw * (int(kept.window.max(initial=0)) + 1) + kept.window
         first = summed(first_terms(_OPS, s), pool, shed, FIRST)
         second = summed(second_terms(_OPS, s, first), pool, shed, SECOND)
-        best = borrowed(_OPS, value, s, first, second, finish, lonely, known)
+        lasting = summed(lasting_of(_OPS, s, known), pool, shed, LASTING)
+        need = need_of(_OPS, known, lasting)
+        best = borrowed(_OPS, value, s, first, second, finish, lonely, known, need)
     return {**found, "earlier": lonely, "pooled, earlier": best}, earlier.free
 
 

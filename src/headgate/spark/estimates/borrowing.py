@@ -82,11 +82,12 @@ def borrowed(
     finish: Callable[[Term, Term, Term], Term],
     own: Term,
     known: Any = None,
+    need: Term = 1.0,
 ) -> Term:
     """Standard error, low and high with the pool's help; `own` where there is no pool to speak of.
 
     `known` is what the group's rows say with those of its earlier windows (`remembering`), instead of
-    the sample alone.
+    the sample alone, and `need` how much of the pool such a group still needs.
     """
     k = s if known is None else known
     between = ops.divide(second.off * first.groups, first.count * (first.groups - 1.0)) - ops.divide(
@@ -103,7 +104,7 @@ def borrowed(
         seen = ops.known(ops.divide(p.within, p.between), _MOST_KAPPA) + ops.divide(
             1.0, first.free + 1.0
         )
-        kappa = {"rows": ops.least(KAPPA * seen, _MOST_KAPPA)}
+        kappa = {"rows": ops.least(KAPPA * seen, _MOST_KAPPA) * need}
         return ops.let("k", kappa, lambda lent: mix(p, lent.rows))
 
     def mix(p: Any, kappa: Term) -> Term:

@@ -20,7 +20,7 @@ from headgate.errors import BadArgument
 from headgate.spark.estimates.algebra import Sql, SqlAlgebra, terms
 from headgate.spark.estimates.borrowing import FIRST, SECOND, borrowed, first_terms, second_terms
 from headgate.spark.estimates.earlier import KNOWN_AS, with_known
-from headgate.spark.estimates.remembering import KNOWN, told_alone
+from headgate.spark.estimates.remembering import KNOWN, LASTING, lasting_of, need_of, told_alone
 from headgate.spark.estimates.sql import FIELDS, SAMPLE, check_confidence, let
 
 __all__ = ["answer_text", "pooled"]
@@ -132,11 +132,15 @@ def _by_windows(
         found = {}
         for number, name in enumerate(estimates):
             sample = f"{_quoted(name)}.sample"
+            own = terms(sample, SAMPLE)
             if turn == 1:
-                parts = first_terms(ops, terms(sample, SAMPLE))
+                parts = first_terms(ops, own)
             else:
-                parts = second_terms(ops, terms(sample, SAMPLE), terms(f"{_POOL}1_{number}", FIRST))
+                parts = second_terms(ops, own, terms(f"{_POOL}1_{number}", FIRST))
             found[f"{_POOL}{turn}_{number}"] = _sums(_lent(sample, parts), add)
+            if known and turn == 1:
+                lasting = lasting_of(ops, own, terms(f"{KNOWN_AS}{number}", KNOWN))
+                found[f"{_POOL}3_{number}"] = _sums(_lent(sample, lasting), add)
         result = result.withColumns(found)
     answers = {
         name: F.expr(
@@ -146,6 +150,7 @@ def _by_windows(
                 f"{_POOL}2_{number}",
                 confidence,
                 f"{KNOWN_AS}{number}" if known else "",
+                f"{_POOL}3_{number}",
             )
         )
         for number, name in enumerate(estimates)
@@ -197,10 +202,13 @@ def _by_aggregate(
     )
 
 
-def answer_text(column: str, first: str, second: str, confidence: float, known: str = "") -> str:
+def answer_text(
+    column: str, first: str, second: str, confidence: float, known: str = "", lasting: str = ""
+) -> str:
     """The estimate again, with a new standard error and new ends where there is a sample.
 
-    `known` is the column of what earlier windows added to it (`remembering.KNOWN`), if any.
+    `known` is the column of what earlier windows added to it (`remembering.KNOWN`), if any, and
+    `lasting` that of how well such windows foretell the groups of the pool.
     """
     ops = SqlAlgebra(confidence)
 
@@ -214,10 +222,11 @@ def answer_text(column: str, first: str, second: str, confidence: float, known: 
     sums = terms("e.first", FIRST), terms("e.second", SECOND)
     bound, value = {"e": column, "first": first, "second": second}, Sql("e.e.estimate")
     if known:
-        bound["known"] = known
+        bound |= {"known": known, "lasting": lasting}
         with_earlier = terms("e.known", KNOWN)
         own = told_alone(ops, value, sample, with_earlier, finish, old)
-        new = borrowed(ops, value, sample, *sums, finish, own, with_earlier)
+        need = need_of(ops, with_earlier, terms("e.lasting", LASTING))
+        new = borrowed(ops, value, sample, *sums, finish, own, with_earlier, need)
     else:
         new = borrowed(ops, value, sample, *sums, finish, old)
     return let("e", bound, f"CASE WHEN e.e.sample.n > 1 THEN {new} ELSE {old} END")

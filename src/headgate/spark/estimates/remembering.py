@@ -9,7 +9,8 @@ job asks for one amount of memory in the morning and for another at noon, κ is 
     spread = (n s² + κ W') / (n + κ),
 
 with W' that of the earlier windows alone, and the third moment likewise; κ is never above the degrees of
-freedom that they have. The group enters the pool of its like with n + κ rows instead of n.
+freedom that they have. The group enters the pool of its like with n + κ rows instead of n, and needs
+less of it, the better earlier windows foretell the spread of groups at all (`need_of`).
 """
 
 from __future__ import annotations
@@ -21,13 +22,18 @@ from headgate.spark.estimates.algebra import Algebra, Term
 from headgate.spark.estimates.borrowing import KAPPA, MOST_ROWS, SKEW
 from headgate.spark.estimates.careful import around
 
-__all__ = ["KNOWN", "MOVES", "WINDOWS", "moves_of", "remembered", "told_alone", "windows_of"]
+__all__ = [
+    "KNOWN", "LASTING", "MOVES", "WINDOWS", "lasting_of", "moves_of", "need_of", "remembered",
+    "told_alone", "windows_of",
+]  # fmt: skip
 
 #: What is summed over a group's earlier windows: first these, then those about the mean of all.
 WINDOWS = ("windows", "free", "squares", "count", "values", "cubes")
 MOVES = ("off", "noise")
 #: What is known of a group's rows, those of earlier windows included; `earlier` is how many those are.
-KNOWN = ("n", "freedom", "square", "third", "earlier")
+KNOWN = ("n", "freedom", "square", "third", "earlier", "before")
+#: What is summed over a pool's groups that have earlier windows: now and before, their deviations.
+LASTING = ("groups", "now", "before", "both", "squares")
 
 #: Earlier rows count for so many at most.
 _MOST_EARLIER = 30.0
@@ -88,10 +94,39 @@ def remembered(ops: Algebra, s: Any, earlier: Any, every: Any, moves: Any) -> Te
                 "square": own * ops.known(s.square, 0.0) + old * ops.known(h.square, 0.0),
                 "third": own * s.third + old * ops.known(h.third, 0.0),
                 "earlier": rows,
+                "before": h.square,
             }
         )
 
     return ops.let("h", parts, weigh)
+
+
+def lasting_of(ops: Algebra, s: Any, known: Any) -> dict[str, Term]:
+    """A group's part in the sums of `LASTING`."""
+    told = ops.choose(ops.positive(known.earlier), ops.choose(ops.positive(s.n - 1.0), 1.0, 0.0), 0.0)
+    now, before = ops.root(ops.known(s.square, 0.0)), ops.root(ops.known(known.before, 0.0))
+    return {
+        "groups": told,
+        "now": told * now,
+        "before": told * before,
+        "both": told * now * before,
+        "squares": told * before * before,
+    }
+
+
+def need_of(ops: Algebra, known: Any, lasting: Any) -> Term:
+    """How much of the pool a group with earlier windows needs: less, the better those foretell this one.
+
+    The slope of deviations now on those before, over the groups of the pool: 1 where each group is
+    spread as it was, 0 where what differs between groups is luck. Few earlier rows flatten it by
+    themselves.
+    """
+    both = lasting.both - ops.divide(lasting.now * lasting.before, lasting.groups)
+    alone = lasting.squares - ops.divide(lasting.before * lasting.before, lasting.groups)
+    differ = ops.positive(alone - 1e-9 * lasting.squares)
+    slope = ops.choose(differ, ops.divide(both, alone), 0.0)
+    lasts = ops.greatest(ops.least(ops.known(slope, 0.0), 1.0), 0.0)
+    return 1.0 - lasts * ops.known(ops.divide(known.earlier, known.earlier + 1.0), 0.0)
 
 
 def told_alone(

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from headgate.spark.estimates.algebra import SqlAlgebra, terms
 from headgate.spark.estimates.answers import careful_or_exact, share_or
 from headgate.spark.estimates.borrowing import FIRST, SECOND, borrowed, first_terms, second_terms
 from headgate.spark.estimates.careful import alone, share_ends
 from headgate.spark.estimates.earlier import known_texts
 from headgate.spark.estimates.pooled import answer_text
-from headgate.spark.estimates.remembering import KNOWN
+from headgate.spark.estimates.remembering import KNOWN, LASTING, lasting_of
 from headgate.spark.estimates.sql import FIELDS, SAMPLE
 from headgate_lab.bench.coverage.arrays import ArrayAlgebra
 from headgate_lab.bench.coverage.draws import Kept
@@ -153,11 +154,13 @@ def test_an_interval_with_the_help_of_earlier_windows() -> None:
         first = summed(first_terms(OPS, s), windows, weight > 1.0, FIRST)
         second = summed(second_terms(OPS, s, first), windows, weight > 1.0, SECOND)
     texts = known_texts("e0.sample", "past")
-    pool = answer_text("e0", "p1", "p2", 0.95, "known")
-    own = answer_text("e0", "none1", "none2", 0.95, "known")
+    pool = answer_text("e0", "p1", "p2", 0.95, "known", "lasting")
+    own = answer_text("e0", "none1", "none2", 0.95, "known", "lasting")
     moved = 0
+    parts = lasting_of(SqlAlgebra(0.95), terms("e0.sample", SAMPLE), terms("known", KNOWN))
+    every: dict[int, dict[str, Any]] = {}
     for i in range(80):
-        if n[i] < 2 or samples[i] is None:
+        if samples[i] is None:
             continue
         past = [samples[j] for j in range(i % 10, i, 10) if samples[j] is not None]
         ends = {end: float(measured["alone"][end][i]) for end in ("low", "high")}
@@ -167,6 +170,12 @@ def test_an_interval_with_the_help_of_earlier_windows() -> None:
         for step in texts:
             names |= {name: reckon(text, names) for name, text in step.items()}
         names["known"] = names["past_known"]
+        every[i] = names | {"lent": {name: reckon(str(part), names) for name, part in parts.items()}}
+    for i, names in every.items():
+        if n[i] < 2:
+            continue
+        like = [other["lent"] for j, other in every.items() if j // 10 == i // 10]
+        names["lasting"] = {name: sum(one[name] or 0.0 for one in like) for name in LASTING}
         assert tuple(names["known"]) == KNOWN
         assert names["past_earlier"]["free"] == pytest.approx(free[i])
         names["p1"] = {name: float(getattr(first, name)[i]) for name in FIRST}
@@ -178,5 +187,5 @@ def test_an_interval_with_the_help_of_earlier_windows() -> None:
             same(said | {"stderr": None}, measured["earlier"] | NO_ERROR, i)
             moved += 1
         else:
-            assert (said["low"], said["high"]) == (ends["low"], ends["high"])
+            assert (said["low"], said["high"]) == (names["e0"]["low"], names["e0"]["high"])
     assert moved > 40
