@@ -33,7 +33,7 @@ MOVES = ("off", "noise")
 #: What is known of a group's rows, those of earlier windows included; `earlier` is how many those are.
 KNOWN = ("n", "freedom", "square", "third", "earlier", "before")
 #: What is summed over a pool's groups that have earlier windows: now and before, their deviations.
-LASTING = ("groups", "now", "before", "both", "squares")
+LASTING = ("groups", "fresh", "old", "product", "squares")
 
 #: Earlier rows count for so many at most.
 _MOST_EARLIER = 30.0
@@ -107,9 +107,9 @@ def lasting_of(ops: Algebra, s: Any, known: Any) -> dict[str, Term]:
     now, before = ops.root(ops.known(s.square, 0.0)), ops.root(ops.known(known.before, 0.0))
     return {
         "groups": told,
-        "now": told * now,
-        "before": told * before,
-        "both": told * now * before,
+        "fresh": told * now,
+        "old": told * before,
+        "product": told * now * before,
         "squares": told * before * before,
     }
 
@@ -121,8 +121,8 @@ def need_of(ops: Algebra, known: Any, lasting: Any) -> Term:
     spread as it was, 0 where what differs between groups is luck. Few earlier rows flatten it by
     themselves.
     """
-    both = lasting.both - ops.divide(lasting.now * lasting.before, lasting.groups)
-    alone = lasting.squares - ops.divide(lasting.before * lasting.before, lasting.groups)
+    both = lasting.product - ops.divide(lasting.fresh * lasting.old, lasting.groups)
+    alone = lasting.squares - ops.divide(lasting.old * lasting.old, lasting.groups)
     differ = ops.positive(alone - 1e-9 * lasting.squares)
     slope = ops.choose(differ, ops.divide(both, alone), 0.0)
     lasts = ops.greatest(ops.least(ops.known(slope, 0.0), 1.0), 0.0)
