@@ -23,6 +23,8 @@ __all__ = ["Carried"]
 _PART = 0.5
 #: Cells with fewer rows have one row that matters by nature.
 _LEAST_SIZE, _LEAST_KEPT = 50, 10
+#: Queries with a smaller share of such cells are not told.
+_LEAST_SHARE = 0.05
 
 Floats = npt.NDArray[np.float64]
 
@@ -71,8 +73,8 @@ class Carried:
                 self.kept.append(np.stack([1.0 - kept.n[at] / kept.size[at], reach]))
 
     def rows(self, where: dict[str, Any], methods: tuple[str, ...]) -> list[dict[str, Any]]:
-        """By draw, if there are such cells at all."""
-        if not self.kept:
+        """By draw, if enough cells are such."""
+        if not self.kept or self.cells.sum() < _LEAST_SHARE * self.large:
             return []
         missing, reach = np.concatenate(self.kept, axis=1)
         found = []
@@ -83,6 +85,6 @@ class Carried:
                     covered = self.tallies[draw, method, here].covered
                     row[f"{method}, {name}"] = None if covered is None else round(100.0 * covered, 1)
             row["row missing"] = round(100.0 * float(np.mean(missing)), 1)
-            row["width it takes"] = round(float(np.median(reach)), 1)
+            row["width it takes"] = round(float(np.median(np.minimum(reach, 1e6))), 1)
             found.append(row)
         return found
