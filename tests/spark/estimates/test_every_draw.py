@@ -27,11 +27,12 @@ EXACT = {("panes", "count")}
 def _shed(frame: DataFrame, draw: str) -> DataFrame:
     panes = {"window": "30 minutes", "slide": "10 minutes", "time": "at"}
     gates = {
-        "coins": [gate("g", rate=0.1)],
+        "coins": [gate("g", rate=0.13)],
         "value classes": [gate("g", rate=0.1, keep=["vip", "y > 170"])],
         "two gates": [gate("one", rate=0.5), gate("two", rate=0.3, keep="route = '0'")],
-        "fixed draws": [gate("g", rate=0.1, policy=ConceptDriven("route"))],
-        "panes": [gate("g", rate=0.1, policy=ConceptDriven("route", **panes))],
+        # 6,000 rows of a route are not a multiple of 780: where they are, a part of them is taken for all
+        "fixed draws": [gate("g", rate=0.13, policy=ConceptDriven("route"))],
+        "panes": [gate("g", rate=0.13, policy=ConceptDriven("route", **panes))],
     }
     for each in gates[draw]:
         frame = frame.transform(each)
@@ -40,7 +41,7 @@ def _shed(frame: DataFrame, draw: str) -> DataFrame:
 
 def _truths() -> dict[tuple[int, str], dict[str, float]]:
     ids = np.arange(ROWS)
-    route, window, vip = ids % ROUTES, ids // (ROWS // 2), ids % 10 == 3
+    route, window, vip = ids % ROUTES, ids // (ROWS // 2), ids % 9 == 3
     y = (ids * 7919) % 100 + 10.0 * route + 60.0 * window
     b = 1.0 + ids % 7
     found = {}
@@ -69,7 +70,7 @@ def answers(spark: SparkSession) -> dict[str, Any]:
         f"cast(id % {ROUTES} as string) route",
         f"(id * 7919) % 100 + 10 * (id % {ROUTES}) + 60 * (id div {ROWS // 2}) y",
         "1 + id % 7 b",
-        "id % 10 = 3 vip",
+        "id % 9 = 3 vip",
         f"timestamp_seconds(1800 * (id div {ROWS // 2}) + id % 1800) at",
     )
     every = _shed(frame, DRAWS[0])
@@ -116,11 +117,11 @@ def test_every_estimator_behind_every_draw(answers: dict[str, Any], draw: str) -
     assert cells.keys() == truths.keys()
     for name in STATISTICS:
         held = [_near(cells[key][name], truths[key][name], (draw, key, name)) for key in cells]
-        assert sum(held) >= 6, (name, held)
+        assert sum(held) >= 5, (name, held)  # of eight; four misses in 2,700 would be luck
         if (draw, name) in EXACT:
             assert all(cells[key][name]["stderr"] == 0.0 for key in cells)
     shares = {key: row["count"]["share"] for key, row in cells.items()}
-    expected = {"two gates": {"0": 0.5, "1": 0.15}, "value classes": {"1": 0.19}}.get(draw, {"1": 0.1})
+    expected = {"two gates": {"0": 0.5, "1": 0.15}, "value classes": {"1": 0.2}}.get(draw, {"1": 0.13})
     for (window, route), share in shares.items():
         if window == 0 and route in expected:
             assert share == pytest.approx(expected[route], rel=0.25), (draw, route)
