@@ -30,7 +30,7 @@ def _shed(frame: DataFrame, draw: str) -> DataFrame:
         "coins": [gate("g", rate=0.13)],
         "value classes": [gate("g", rate=0.1, keep=["vip", "y > 170"])],
         "two gates": [gate("one", rate=0.5), gate("two", rate=0.3, keep="route = '0'")],
-        # 6,000 rows of a route are not a multiple of 780: where they are, a part of them is taken for all
+        # 6,000 rows are no multiple of 780; where they are, part of a draw passes for a whole one
         "fixed draws": [gate("g", rate=0.13, policy=ConceptDriven("route"))],
         "panes": [gate("g", rate=0.13, policy=ConceptDriven("route", **panes))],
     }
