@@ -36,6 +36,7 @@ def bench() -> None:
       headgate bench backfill        repaying shed rows beside a plain query, and beside a live one
       headgate bench cod             shedding by group in front of Spark's aggregates
       headgate bench coverage        do 95 % intervals hold the truth on real data?
+      headgate bench earlier-windows what a group's earlier windows add to its error bars
       headgate bench error-bars      what error bars cost an aggregate
       headgate bench cod-data        shedding by group on real data: every allocation, bursts, promises
       headgate bench join            kernels on one core, and a stream join under overload
@@ -262,7 +263,7 @@ def coverage(data: str | None, quick: bool, as_page: bool, as_json: bool) -> Non
 
     Every data set with a number in it, several queries of each, 1 to 10 % kept, by coins and by fixed
     draws of a concept-driven gate: plain t, what hg.mean and hg.sum say, and hg.pooled. Without Spark,
-    by the same formulas. 5 minutes; quick: half of one.
+    by the same formulas. 8 minutes; quick: half of one.
 
     \b
     Examples:
@@ -276,5 +277,29 @@ def coverage(data: str | None, quick: bool, as_page: bool, as_json: bool) -> Non
     )
     if as_page:
         click.echo(import_or_explain("headgate_lab.bench.coverage.page:markdown", "")(result))
+    else:
+        show(result, as_json)
+
+
+@bench.command("earlier-windows", short_help="What a group's earlier windows add to its error bars.")
+@click.option("--quick", is_flag=True, help="2 draws instead of 12, with coarser figures.")
+@click.option("--markdown", "as_page", is_flag=True, help="The table of docs/estimates.md alone.")
+@json_option
+def earlier_windows(quick: bool, as_page: bool, as_json: bool) -> None:
+    """What a group's earlier windows add to its error bars, on real data.
+
+    The queries of ``bench coverage`` with windows to look back on: what hg.mean and
+    hg.pooled("window") say, and the same with the group's ten windows before. Without Spark, by the
+    same formulas. 5 minutes; quick: one.
+
+    \b
+    Examples:
+      headgate bench earlier-windows
+      headgate bench earlier-windows --quick --json
+      headgate bench earlier-windows --markdown
+    """
+    result = import_or_explain("headgate_lab.bench.coverage.earlier_windows:run", "spark")(quick=quick)
+    if as_page:
+        click.echo(import_or_explain("headgate_lab.bench.coverage.earlier_windows:markdown", "")(result))
     else:
         show(result, as_json)

@@ -6,15 +6,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from headgate.policies.by_group.counted import counted
 from headgate.spark.estimates import estimators as hg
 from headgate_lab.bench.coverage.draws import DRAWS, kept_cells
-from headgate_lab.bench.coverage.intervals import METHODS, intervals
+from headgate_lab.bench.coverage.history import with_earlier
+from headgate_lab.bench.coverage.intervals import METHODS
 from headgate_lab.bench.coverage.populations import Population
 
 #: Behind which transform Spark says what the laboratory calls so.
 POOLS = {"pooled": "window", "pooled over windows": ()}
+#: And with the windows before: three windows of the same twenty groups.
+EARLIER = "pooled, earlier"
 
 
 def _population() -> Population:
@@ -37,16 +41,20 @@ def test_spark_says_what_the_laboratory_measures(spark: SparkSession, draw: str)
     ((_, kept),) = kept_cells(people, draw, (share,), 1, 5)
     luck = np.random.default_rng([5, 0]).random(len(people.values))
     rows = _rows(people, kept.cell, kept.n, draw, share, luck)
-    frame = spark.createDataFrame(rows)
-    result = frame.groupBy("window", "cell").agg(
+    frame = spark.createDataFrame(rows).withColumn(
+        "window", F.expr("named_struct('start', timestamp_seconds(600 * window), "
+                         "'end', timestamp_seconds(600 * window + 600))")
+    )  # fmt: skip
+    result = frame.groupBy("window", "cell", (F.col("cell") % 20).alias("group")).agg(
         hg.mean("y").alias("mean"), hg.sum("y").alias("sum"),
         hg.mean("y", interval="plain").alias("plain"),
     )  # fmt: skip
     frames = {"alone": result} | {m: result.transform(hg.pooled(within)) for m, within in POOLS.items()}
+    frames[EARLIER] = result.transform(hg.pooled("window", by="group"))
     said = {m: {row.cell: row for row in f.collect()} for m, f in frames.items()}
     for statistic in ("mean", "sum"):
-        measured = intervals(kept, statistic, coins=draw == "coins", share=False)
-        for method in METHODS[1:]:
+        measured, _ = with_earlier(kept, np.arange(60) % 20, statistic, coins=draw == "coins")
+        for method in (*METHODS[1:], EARLIER):
             _agree(said[method], kept.cell, measured[method], statistic)
         if statistic == "mean":
             _agree(said["alone"], kept.cell, measured["plain"], "plain")

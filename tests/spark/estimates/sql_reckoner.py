@@ -151,6 +151,8 @@ class _Reckoner:
             return lambda names: None
         if name == "zip_with":
             return self._bound()
+        if name == "aggregate":
+            return self._added()
         parts = [self.expression()]
         while self._is(","):
             parts.append(self.expression())
@@ -172,6 +174,29 @@ class _Reckoner:
         body = self.expression()
         self._next(")")
         return lambda names: [body({**names, name: value}) for value in values(names)]
+
+    def _added(self) -> Callable[[Names], Any]:
+        """aggregate(values, start, (sum, name) -> body)."""
+        values = self.expression()
+        self._next(",")
+        start = self.expression()
+        for token in (",", "("):
+            self._next(token)
+        so_far = self._next()
+        self._next(",")
+        name = self._next()
+        for token in (")", "->"):
+            self._next(token)
+        body = self.expression()
+        self._next(")")
+
+        def found(names: Names) -> Any:
+            total = start(names)
+            for value in values(names):
+                total = body({**names, so_far: total, name: value})
+            return total
+
+        return found
 
 
 def _both(

@@ -12,6 +12,7 @@ from rich.progress import Progress
 
 from headgate.errors import BadArgument
 from headgate.spark.estimates.student import normal_quantile
+from headgate_lab.bench.coverage.carried import Carried
 from headgate_lab.bench.coverage.draws import DRAWS, Kept, kept_cells, together
 from headgate_lab.bench.coverage.intervals import METHODS, intervals
 from headgate_lab.bench.coverage.populations import (
@@ -23,18 +24,22 @@ from headgate_lab.bench.coverage.populations import (
     population_of,
 )
 from headgate_lab.bench.coverage.promised import WITHIN, promised
+from headgate_lab.bench.coverage.shortest import Errors
 from headgate_lab.bench.coverage.tally import BANDS, Tally
 from headgate_lab.bench.progress import bench_progress
 
-__all__ = ["FULL", "QUICK", "SHARES", "Size", "measure", "run"]
+__all__ = ["FULL", "JUDGED", "QUICK", "SHARES", "Size", "batches", "measure", "run", "truth_of"]
 
 #: Kept shares.
 SHARES = (0.01, 0.02, 0.05, 0.1)
 #: Fewer intervals than this are not judged.
-_JUDGED = 100
+JUDGED = 100
 #: Cells that are reckoned with at once.
 _CELLS = 20_000
 _SHORT = {"pooled over windows": "over windows"}
+#: What is tried, and beside it an interval that knows the true variance.
+_TRUE = "true variance"
+_TRIED = (*METHODS, _TRUE)
 
 Key = tuple[Grouping, str, str, str, str]
 
@@ -65,46 +70,75 @@ def measure(size: Size, progress: Progress, seed: int = 1) -> dict[str, Any]:
     queries = [g for g in GROUPINGS if size.data in (None, g.data)]
     task, found = progress.add_task("queries", total=len(queries) * len(DRAWS)), {}
     absent: list[str] = []
+    best: dict[tuple[Grouping, str], float] = {}
+    carried: list[dict[str, Any]] = []
     asked: list[dict[str, Any] | None] = []
     for query in queries:
         people = population_of(query)
+        heavy = None if people is None or query.value in SHARES_OF_ROWS else Carried.of(people)
         for draw in DRAWS:
             if people is not None:
-                found.update(_drawn(query, people, draw, size.draws, seed))
+                errors = Errors()
+                found.update(_drawn(query, people, draw, size.draws, seed, errors, heavy))
+                for band, width in zip(BANDS, errors.widths(BANDS.values()), strict=True):
+                    if width is not None:
+                        best[query, band] = width
             progress.advance(task)
+        if heavy is not None:
+            carried += heavy.rows({"data": query.data, "query": query.name}, METHODS[1:])
         if people is not None and query.value not in SHARES_OF_ROWS:
             draws = max(5, size.draws // 10)
             asked += [promised(query, people, within, draws, seed) for within in WITHIN]
         if people is None and query.data not in absent:
             absent.append(query.data)
-    result = _result(found, size, absent)
-    result["context"]["tables"]["accuracy asked for"] = [row for row in asked if row is not None]
+    result = _result(found, size, absent, best)
+    tables = result["context"]["tables"]
+    tables["accuracy asked for"] = [row for row in asked if row is not None]
+    tables["cells that one row carries"] = carried
     return result
 
 
-def _drawn(query: Grouping, people: Population, draw: str, times: int, seed: int) -> dict[Key, Tally]:
-    """One query under one draw: a tally for each statistic, method and number of kept rows."""
+def _drawn(
+    query: Grouping,
+    people: Population,
+    draw: str,
+    times: int,
+    seed: int,
+    errors: Errors,
+    heavy: Carried | None,
+) -> dict[Key, Tally]:
+    """One query under one draw: a tally for each statistic, method and number of kept rows.
+
+    `errors` gets those of fixed draws, `heavy` the intervals of means, by cell.
+    """
     found: dict[Key, Tally] = {}
     share = query.value in SHARES_OF_ROWS
     statistics = ("mean", "sum") if draw == "coins" and not share else ("mean",)
     mean, variance = people.mean(), people.variance()
-    for kept in _batches(people, draw, times, seed):
+    for kept in batches(people, draw, times, seed):
         judged = np.flatnonzero((kept.n > 1) & (kept.n < kept.size))
         for statistic in statistics:
-            truth, width = _true(kept, statistic, mean, variance)
+            truth, width = truth_of(kept, statistic, mean, variance)
+            value = kept.mean * (kept.n * kept.weight if statistic == "sum" else 1.0)
             ends = intervals(kept, statistic, coins=draw == "coins", share=share)
+            ends[_TRUE] = {"low": value - 0.5 * width, "high": value + 0.5 * width}
+            if draw == "fixed":
+                cells = kept.cell[judged].astype(np.float64)
+                errors.add(cells, kept.n[judged], (value - truth)[judged], width[judged])
+            if statistic == "mean" and heavy is not None:
+                heavy.add(kept, draw, {method: ends[method] for method in METHODS[1:]}, truth, width)
             for band, (least, most) in BANDS.items():
                 here = judged[(kept.n[judged] >= least) & (kept.n[judged] < most)]
                 if not len(here):
                     continue
-                for method in METHODS:
+                for method in _TRIED:
                     tally = found.setdefault((query, draw, statistic, method, band), Tally())
                     of_these = {end: ends[method][end][here] for end in ("low", "high")}
                     tally.add(of_these, truth[here], width[here])
     return found
 
 
-def _batches(people: Population, draw: str, times: int, seed: int) -> Iterator[Kept]:
+def batches(people: Population, draw: str, times: int, seed: int) -> Iterator[Kept]:
     """The draws of all shares, many at a time: fewer and longer arrays."""
     waiting: dict[float, list[Kept]] = {share: [] for share in SHARES}
     for share, kept in kept_cells(people, draw, SHARES, times, seed):
@@ -117,7 +151,7 @@ def _batches(people: Population, draw: str, times: int, seed: int) -> Iterator[K
             yield together(rest)
 
 
-def _true(
+def truth_of(
     kept: Kept, statistic: str, mean: npt.NDArray[np.float64], variance: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """The truth in each cell, and the width of a normal interval with the true variance."""
@@ -129,11 +163,13 @@ def _true(
     return kept.size * truth, both * np.sqrt(luck)
 
 
-def _result(found: dict[Key, Tally], size: Size, absent: list[str]) -> dict[str, Any]:
+def _result(
+    found: dict[Key, Tally], size: Size, absent: list[str], best: dict[tuple[Grouping, str], float]
+) -> dict[str, Any]:
     tables = {
-        "means, by data set": _by_data(found, "mean"),
-        "sums of coins, by data set": _by_data(found, "sum"),
-        "means, by query": _by_query(found),
+        "means, by data set": _by_data(found, "mean", best),
+        "sums of coins, by data set": _by_data(found, "sum", {}),
+        "means, by query": _by_query(found, best),
     }
     ratios = {}
     for half, names in (("tuned", True), ("held_out", False)):
@@ -143,7 +179,7 @@ def _result(found: dict[Key, Tally], size: Size, absent: list[str]) -> dict[str,
                     tally.covered
                     for (query, _, statistic, m, b), tally in found.items()
                     if (query.tuned is names and statistic == "mean" and m == method and b == band)
-                    and tally.intervals >= _JUDGED
+                    and tally.intervals >= JUDGED
                     and tally.covered is not None
                 ]
                 if shares:
@@ -153,7 +189,9 @@ def _result(found: dict[Key, Tally], size: Size, absent: list[str]) -> dict[str,
         f"{size.draws} draws of each query at {', '.join(f'{100 * s:g}' for s in SHARES)} % kept. "
         "Covers: intervals that hold the truth, %, each query counted alike. Width: median, as a "
         "multiple of an interval with the true variance. Queries with fewer than "
-        f"{_JUDGED} intervals are left out.",
+        f"{JUDGED} intervals are left out.",
+        "True variance: what estimate ∓ 1.96 true standard errors covers on the same draws; its width "
+        "is 1. Shortest width: of the narrowest that holds the truth in 95 % of a cell's fixed draws.",
         f"Constants were chosen on {', '.join(TUNED)}; the others were not looked at before.",
     ]
     if absent:
@@ -162,7 +200,9 @@ def _result(found: dict[Key, Tally], size: Size, absent: list[str]) -> dict[str,
     return {"bench": "coverage", "ratios": ratios, "context": context}
 
 
-def _by_data(found: dict[Key, Tally], statistic: str) -> list[dict[str, Any]]:
+def _by_data(
+    found: dict[Key, Tally], statistic: str, best: dict[tuple[Grouping, str], float]
+) -> list[dict[str, Any]]:
     """By data set, draw and number of kept rows: what every method covers, and how wide it is."""
     rows = []
     for data in dict.fromkeys(query.data for query, *_ in found):
@@ -172,14 +212,17 @@ def _by_data(found: dict[Key, Tally], statistic: str) -> list[dict[str, Any]]:
                     (query, method): tally
                     for (query, d, s, method, b), tally in found.items()
                     if (query.data, d, s, b) == (data, draw, statistic, band)
-                    and tally.intervals + tally.unknown >= _JUDGED
+                    and tally.intervals + tally.unknown >= JUDGED
                 }
                 if part:
-                    rows.append({"data": data, "draw": draw, "rows": band, **_cells(part)})
+                    where = {"data": data, "draw": draw, "rows": band}
+                    rows.append({**where, **_cells(part, band, best if draw == "fixed" else {})})
     return rows
 
 
-def _cells(part: dict[tuple[Grouping, str], Tally]) -> dict[str, Any]:
+def _cells(
+    part: dict[tuple[Grouping, str], Tally], band: str, best: dict[tuple[Grouping, str], float]
+) -> dict[str, Any]:
     made: dict[str, Any] = {
         "half": "tuned" if next(iter(part))[0].tuned else "held out",
         "queries": len({query for query, _ in part}),
@@ -193,6 +236,9 @@ def _cells(part: dict[tuple[Grouping, str], Tally]) -> dict[str, Any]:
         if method == "alone":
             unknown = sum(t.unknown for t in tallies) / sum(t.unknown + t.intervals for t in tallies)
             made["alone unknown"] = round(100.0 * unknown, 1)
+    known = [tally for (_, method), tally in part.items() if method == _TRUE]
+    made[_TRUE] = _percent(tally.covered for tally in known)
+    made["shortest width"] = _median(best.get((query, band)) for query in {q for q, _ in part})
     made["empty plain"] = _percent(
         t.empty / t.intervals for (_, m), t in part.items() if m == "plain" and t.intervals
     )
@@ -209,16 +255,16 @@ def _median(values: Iterable[float | None]) -> float | None:
     return round(float(np.median(known)), 2) if known else None
 
 
-def _by_query(found: dict[Key, Tally]) -> list[dict[str, Any]]:
+def _by_query(found: dict[Key, Tally], best: dict[tuple[Grouping, str], float]) -> list[dict[str, Any]]:
     rows = []
     for query, draw, band in dict.fromkeys((q, d, b) for q, d, s, _, b in found if s == "mean"):
         part = {
             (query, method): tally
-            for method in METHODS
+            for method in _TRIED
             if (tally := found.get((query, draw, "mean", method, band))) is not None
-            and tally.intervals + tally.unknown >= _JUDGED
+            and tally.intervals + tally.unknown >= JUDGED
         }
         if part:
             where = {"data": query.data, "query": query.name, "draw": draw, "rows": band}
-            rows.append({**where, **_cells(part)})
+            rows.append({**where, **_cells(part, band, best if draw == "fixed" else {})})
     return rows

@@ -24,7 +24,7 @@ from headgate.spark.estimates.student import normal_quantile
 from headgate_lab.bench.coverage.arrays import ArrayAlgebra
 from headgate_lab.bench.coverage.draws import Kept
 
-__all__ = ["METHODS", "intervals", "sample_of"]
+__all__ = ["METHODS", "Ends", "finish", "intervals", "sample_of", "summed"]
 
 #: As the tables name them.
 METHODS = ("plain", "alone", "pooled", "pooled over windows")
@@ -66,22 +66,23 @@ def intervals(kept: Kept, statistic: str, *, coins: bool, share: bool) -> dict[s
             z = np.full(len(kept.n), normal_quantile(0.95))
             low, high = share_ends(_OPS, value, s.fixed, z)
             return found | {method: {"low": low, "high": high} for method in METHODS[1:]}
-        own: Any = alone(_OPS, value, s, _finish)
+        own: Any = alone(_OPS, value, s, finish)
         found["alone"] = own
         of_window = kept.draw * (int(kept.window.max(initial=0)) + 1) + kept.window
         for name, pool in zip(METHODS[2:], (of_window, kept.draw), strict=True):
             shed = kept.weight > 1.0  # on Spark a group that was kept whole has no sample to lend
-            first = _summed(first_terms(_OPS, s), pool, shed, FIRST)
-            second = _summed(second_terms(_OPS, s, first), pool, shed, SECOND)
-            found[name] = borrowed(_OPS, value, s, first, second, _finish, own)
+            first = summed(first_terms(_OPS, s), pool, shed, FIRST)
+            second = summed(second_terms(_OPS, s, first), pool, shed, SECOND)
+            found[name] = borrowed(_OPS, value, s, first, second, finish, own)
     return found
 
 
-def _finish(error: Floats, low: Floats, high: Floats) -> Any:
+def finish(error: Floats, low: Floats, high: Floats) -> Any:
+    """An answer of the formulas, by name."""
     return _OPS.answer({"stderr": error, "low": low, "high": high})
 
 
-def _summed(
+def summed(
     parts: Mapping[str, Any],
     pool: npt.NDArray[np.int64],
     lends: npt.NDArray[np.bool_],

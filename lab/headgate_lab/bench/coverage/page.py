@@ -10,18 +10,27 @@ _METHODS = ("plain", "alone", "pooled", "over windows")
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """By data set and number of kept rows, both draws together: what covers, and how wide it is."""
+    """By data set and number of kept rows, both draws together: what covers, and how wide it is.
+
+    The narrowest interval that would do stands in the last column, where there were draws enough.
+    """
     rows = result["context"]["tables"]["means, by data set"]
-    lines = [
-        '| data | kept rows | plain t | `hg.mean` | `hg.pooled("window")` | `hg.pooled()` |',
-        "|---|---|---|---|---|---|",
-    ]
+    told = any(row["shortest width"] is not None for row in rows)
+    names = ["plain t", "`hg.mean`", '`hg.pooled("window")`', "`hg.pooled()`", "true variance"]
+    names = ["data", "kept rows", *names, *(["shortest"] if told else [])]
+    lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
     for data, band in dict.fromkeys((row["data"], row["rows"]) for row in rows):
         here = [row for row in rows if (row["data"], row["rows"]) == (data, band)]
         name = data if here[0]["half"] == "held out" else f"{data} *"
-        cells = [_cell(here, method) for method in _METHODS]
+        cells = [_cell(here, method) for method in _METHODS] + [_mean(here, "true variance", 1)]
+        cells += [_mean(here, "shortest width", 2)] if told else []
         lines.append(f"| {name} | {band} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _mean(rows: list[dict[str, Any]], name: str, digits: int) -> str:
+    known = [row[name] for row in rows if row[name] is not None]
+    return f"{sum(known) / len(known):.{digits}f}" if known else ""
 
 
 def _cell(rows: list[dict[str, Any]], method: str) -> str:

@@ -71,6 +71,8 @@ class Population:
     values: Floats
     #: The window of each cell.
     windows: Whole
+    #: The group of each cell, the same one in every window; None: every cell is a group of its own.
+    groups: Whole | None = None
 
     @property
     def sizes(self) -> Whole:
@@ -168,14 +170,16 @@ def population_of(grouping: Grouping, rows: int = ROWS) -> Population | None:
     for name in grouping.by:
         there &= ~np.asarray(pc.is_null(table[name]))
     taken = np.flatnonzero(there & _from_the_middle(window, rows))
-    codes = window[taken]
+    group = np.zeros(len(taken), np.int64)
     for name in grouping.by:
         keys = pc.take(table[name].combine_chunks().cast(_plain(table[name].type)), taken)
         _, key = np.unique(keys.to_numpy(zero_copy_only=False), return_inverse=True)
-        codes = codes * (int(key.max()) + 1) + key
+        group = group * (int(key.max()) + 1) + key
+    codes = window[taken] * (int(group.max(initial=0)) + 1) + group
     _, first, cells = np.unique(codes, return_index=True, return_inverse=True)
-    _, windows = np.unique(window[taken][first], return_inverse=True)
-    return Population(cells.astype(np.int64), values[taken], windows.astype(np.int64))
+    # windows keep their numbers, so that one that had no rows is a gap between its neighbours
+    windows = window[taken][first] - window[taken].min(initial=0)
+    return Population(cells.astype(np.int64), values[taken], windows, group[first])
 
 
 def _counted(column: Any) -> bool:

@@ -26,26 +26,28 @@ from typing import Any
 from headgate.spark.estimates.algebra import Algebra, Term
 from headgate.spark.estimates.careful import around
 
-__all__ = ["FIRST", "SECOND", "borrowed", "first_terms", "second_terms"]
+__all__ = [
+    "FIRST", "KAPPA", "MOST_ROWS", "SECOND", "SKEW", "borrowed", "first_terms", "second_terms",
+]  # fmt: skip
 
 #: What is summed over a pool's groups in turn: first these, then those about the pool's mean.
 FIRST = ("groups", "free", "squares", "count", "values")
 SECOND = ("off", "noise", "cubes")
 
 #: A group counts for so many rows at most, lest the largest be the pool.
-_MOST_ROWS = 10.0
+MOST_ROWS = 10.0
 #: Of W / B, and at most so many rows: groups differ in their spread, too.
-_KAPPA, _MOST_KAPPA = 0.7, 10.0
+KAPPA, _MOST_KAPPA = 0.7, 10.0
 #: How much of the skew counts: that of few rows is mostly of the pool.
-_SKEW = 0.5
+SKEW = 0.5
 #: Degrees of freedom that the pool adds.
 _FREEDOM = 6.0
 
 
 def first_terms(ops: Algebra, s: Any) -> dict[str, Term]:
     """A group's part in the sums of `FIRST`."""
-    free = ops.least(ops.greatest(s.n - 1.0, 0.0), _MOST_ROWS)
-    rows = ops.least(s.n, _MOST_ROWS)
+    free = ops.least(ops.greatest(s.n - 1.0, 0.0), MOST_ROWS)
+    rows = ops.least(s.n, MOST_ROWS)
     return {
         "groups": ops.choose(ops.positive(s.n), 1.0, 0.0),
         "free": free,
@@ -57,7 +59,7 @@ def first_terms(ops: Algebra, s: Any) -> dict[str, Term]:
 
 def second_terms(ops: Algebra, s: Any, first: Any) -> dict[str, Term]:
     """A group's part in the sums of `SECOND`, once the pool's mean is known."""
-    rows = ops.least(s.n, _MOST_ROWS)
+    rows = ops.least(s.n, MOST_ROWS)
     off = s.centre - ops.divide(first.values, first.count)
     square = ops.choose(
         ops.positive(s.n - 1.0), ops.known(s.square, 0.0), ops.divide(first.squares, first.free)
@@ -79,8 +81,15 @@ def borrowed(
     second: Any,
     finish: Callable[[Term, Term, Term], Term],
     own: Term,
+    known: Any = None,
+    need: Term = 1.0,
 ) -> Term:
-    """Standard error, low and high with the pool's help; `own` where there is no pool to speak of."""
+    """Standard error, low and high with the pool's help; `own` where there is no pool to speak of.
+
+    `known` is what the group's rows say with those of its earlier windows (`remembering`), instead of
+    the sample alone, and `need` how much of the pool such a group still needs.
+    """
+    k = s if known is None else known
     between = ops.divide(second.off * first.groups, first.count * (first.groups - 1.0)) - ops.divide(
         second.noise, first.count
     )
@@ -95,25 +104,26 @@ def borrowed(
         seen = ops.known(ops.divide(p.within, p.between), _MOST_KAPPA) + ops.divide(
             1.0, first.free + 1.0
         )
-        return ops.let("k", {"rows": ops.least(_KAPPA * seen, _MOST_KAPPA)}, lambda k: mix(p, k.rows))
+        kappa = {"rows": ops.least(KAPPA * seen, _MOST_KAPPA) * need}
+        return ops.let("k", kappa, lambda lent: mix(p, lent.rows))
 
     def mix(p: Any, kappa: Term) -> Term:
         shares = {
-            "own": ops.divide(s.n, s.n + kappa),
-            "pool": ops.divide(kappa, s.n + kappa),
+            "own": ops.divide(k.n, k.n + kappa),
+            "pool": ops.divide(kappa, k.n + kappa),
             "all": p.within + p.between,
         }
 
         def spread(a: Any) -> Term:
-            square = a.own * s.square + a.pool * a.all
+            square = a.own * k.square + a.pool * a.all
             middle = a.own * s.centre + a.pool * p.mean
             here, there = s.centre - middle, p.mean - middle
-            plain = s.square * ops.divide(s.n - 1.0, s.n)
-            third = a.own * (s.third + 3.0 * (plain * here) + here * here * here) + a.pool * (
+            plain = k.square * ops.divide(k.n - 1.0, k.n)
+            third = a.own * (k.third + 3.0 * (plain * here) + here * here * here) + a.pool * (
                 p.cubes + 3.0 * (a.all * there) + there * there * there
             )
-            freedom = s.freedom + kappa + _FREEDOM
-            return around(ops, value, s, square, third * _SKEW, freedom, finish)
+            freedom = k.freedom + kappa + _FREEDOM
+            return around(ops, value, s, square, third * SKEW, freedom, finish)
 
         return ops.let("a", shares, spread)
 

@@ -4,7 +4,7 @@ A result of few rows a group knows little about its own errors; what it knows is
 every estimate, and a second look at the result puts them together (`borrowing`). In a batch, and so
 inside ``foreachBatch``, that is a window function over the result. In a stream it is a second aggregate
 over the groups of a time window, in append mode: its state holds the results of windows that are still
-open, and no more.
+open, and no more. What the group's own earlier windows say comes in beside it (`earlier`), in batches.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from pyspark.sql.types import StructType
 from headgate.errors import BadArgument
 from headgate.spark.estimates.algebra import Sql, SqlAlgebra, terms
 from headgate.spark.estimates.borrowing import FIRST, SECOND, borrowed, first_terms, second_terms
+from headgate.spark.estimates.earlier import KNOWN_AS, with_known
+from headgate.spark.estimates.remembering import KNOWN, LASTING, lasting_of, need_of, told_alone
 from headgate.spark.estimates.sql import FIELDS, SAMPLE, check_confidence, let
 
 __all__ = ["answer_text", "pooled"]
@@ -27,7 +29,11 @@ _CELLS, _POOL = "_headgate_cells", "_headgate_pool"
 
 
 def pooled(
-    within: str | Sequence[str] = (), *, confidence: float = 0.95
+    within: str | Sequence[str] = (),
+    *,
+    by: str | Sequence[str] | None = None,
+    earlier: DataFrame | None = None,
+    confidence: float = 0.95,
 ) -> Callable[[DataFrame], DataFrame]:
     """Error bars with the spread of like groups: ``result.transform(hg.pooled("window"))``.
 
@@ -38,19 +44,29 @@ def pooled(
     or inside ``foreachBatch`` in any.
 
     Without like groups (a window that has one group only) nothing changes.
+
+    `by` names the columns by which a group is the same one in every window: its last ten windows then
+    say what its spread is, too, as far as they are in this result or in `earlier`, stored results of
+    the same query. For batches, and so inside ``foreachBatch``. ``by=()`` is for a result that has
+    windows only.
     """
     check_confidence(confidence)
-    names = (within,) if isinstance(within, str) else tuple(within)
-    if not all(isinstance(name, str) and name for name in names):
-        raise BadArgument(f"within={within!r}: give a column's name, or several")
+    names, group = _names("within", within), None if by is None else _names("by", by)
+    if earlier is not None and (group is None or not isinstance(earlier, DataFrame)):
+        raise BadArgument(
+            f"earlier={earlier!r} with by={by!r}: give a DataFrame of stored results, and in by= the "
+            "columns by which a group is the same one in every window, () if there is one group only"
+        )
 
     def transform(result: DataFrame) -> DataFrame:
-        missing = [name for name in names if name not in result.columns]
-        if missing:
-            raise BadArgument(
-                f"within={missing[0]!r} is no column of the result, which has "
-                f"{', '.join(result.columns)}: name what like groups have in common, such as its window"
-            )
+        for argument, given in (("within", names), ("by", group or ())):
+            missing = [name for name in given if name not in result.columns]
+            if missing:
+                raise BadArgument(
+                    f"{argument}={missing[0]!r} is no column of the result, which has "
+                    f"{', '.join(result.columns)}: name what like groups have in common, such as its "
+                    "window, as within, and what a group has in every window as by"
+                )
         estimates = [field.name for field in result.schema.fields if _is_estimate(field.dataType)]
         if not estimates:
             raise BadArgument(
@@ -58,7 +74,14 @@ def pooled(
                 "hg.sum or hg.ratio first, and keep their columns whole"
             )
         if not result.isStreaming:
-            return _by_windows(result, names, estimates, confidence)
+            if group is not None:
+                result = with_known(result, group, estimates, earlier, _quoted)
+            return _by_windows(result, names, estimates, confidence, group is not None)
+        if group is not None:
+            raise BadArgument(
+                f"by={by!r}: a stream does not remember its windows; pool inside foreachBatch, with the "
+                "results that it stored as earlier="
+            )
         if not names:
             raise BadArgument(
                 "within=(): a stream has no end to pool over; name the column of its time window, "
@@ -67,6 +90,13 @@ def pooled(
         return _by_aggregate(result, names, estimates, confidence)
 
     return transform
+
+
+def _names(argument: str, given: str | Sequence[str]) -> tuple[str, ...]:
+    names = (given,) if isinstance(given, str) else tuple(given)
+    if not all(isinstance(name, str) and name for name in names):
+        raise BadArgument(f"{argument}={given!r}: give a column's name, or several")
+    return names
 
 
 def _is_estimate(kind: Any) -> bool:
@@ -90,10 +120,10 @@ def _sums(parts: dict[str, Any], add: Callable[[str], Column]) -> Column:
 
 
 def _by_windows(
-    result: DataFrame, names: Sequence[str], estimates: Sequence[str], confidence: float
+    result: DataFrame, names: Sequence[str], estimates: Sequence[str], confidence: float, known: bool
 ) -> DataFrame:
     ops, alike = SqlAlgebra(confidence), Window.partitionBy(*[F.col(_quoted(name)) for name in names])
-    columns = result.columns
+    columns = [name for name in result.columns if not name.startswith(KNOWN_AS)]
 
     def add(part: str) -> Column:
         return F.sum(F.expr(part)).over(alike)
@@ -102,14 +132,27 @@ def _by_windows(
         found = {}
         for number, name in enumerate(estimates):
             sample = f"{_quoted(name)}.sample"
+            own = terms(sample, SAMPLE)
             if turn == 1:
-                parts = first_terms(ops, terms(sample, SAMPLE))
+                parts = first_terms(ops, own)
             else:
-                parts = second_terms(ops, terms(sample, SAMPLE), terms(f"{_POOL}1_{number}", FIRST))
+                parts = second_terms(ops, own, terms(f"{_POOL}1_{number}", FIRST))
             found[f"{_POOL}{turn}_{number}"] = _sums(_lent(sample, parts), add)
+            if known and turn == 1:
+                lasting = lasting_of(ops, own, terms(f"{KNOWN_AS}{number}", KNOWN))
+                found[f"{_POOL}3_{number}"] = _sums(_lent(sample, lasting), add)
         result = result.withColumns(found)
     answers = {
-        name: F.expr(answer_text(_quoted(name), f"{_POOL}1_{number}", f"{_POOL}2_{number}", confidence))
+        name: F.expr(
+            answer_text(
+                _quoted(name),
+                f"{_POOL}1_{number}",
+                f"{_POOL}2_{number}",
+                confidence,
+                f"{KNOWN_AS}{number}" if known else "",
+                f"{_POOL}3_{number}",
+            )
+        )
         for number, name in enumerate(estimates)
     }
     return result.select(
@@ -159,8 +202,14 @@ def _by_aggregate(
     )
 
 
-def answer_text(column: str, first: str, second: str, confidence: float) -> str:
-    """The estimate again, with a new standard error and new ends where there is a sample."""
+def answer_text(
+    column: str, first: str, second: str, confidence: float, known: str = "", lasting: str = ""
+) -> str:
+    """The estimate again, with a new standard error and new ends where there is a sample.
+
+    `known` is the column of what earlier windows added to it (`remembering.KNOWN`), if any, and
+    `lasting` that of how well such windows foretell the groups of the pool.
+    """
     ops = SqlAlgebra(confidence)
 
     def finish(error: object, low: object, high: object) -> Sql:
@@ -171,6 +220,13 @@ def answer_text(column: str, first: str, second: str, confidence: float) -> str:
     old = finish("e.e.stderr", "e.e.low", "e.e.high")
     sample = terms("e.e.sample", SAMPLE)
     sums = terms("e.first", FIRST), terms("e.second", SECOND)
-    new = borrowed(ops, Sql("e.e.estimate"), sample, *sums, finish, old)
-    bound = {"e": column, "first": first, "second": second}
+    bound, value = {"e": column, "first": first, "second": second}, Sql("e.e.estimate")
+    if known:
+        bound |= {"known": known, "lasting": lasting}
+        with_earlier = terms("e.known", KNOWN)
+        own = told_alone(ops, value, sample, with_earlier, finish, old)
+        need = need_of(ops, with_earlier, terms("e.lasting", LASTING))
+        new = borrowed(ops, value, sample, *sums, finish, own, with_earlier, need)
+    else:
+        new = borrowed(ops, value, sample, *sums, finish, old)
     return let("e", bound, f"CASE WHEN e.e.sample.n > 1 THEN {new} ELSE {old} END")

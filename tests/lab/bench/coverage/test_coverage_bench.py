@@ -111,7 +111,13 @@ def test_the_bench_says_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
     page = markdown(result).splitlines()
     assert page[0].startswith("| data | kept rows | plain t |")
     assert len(page) == 2 + len({row["rows"] for row in rows})
-    assert all(line.count("|") == 7 for line in page)
+    assert all(line.count("|") == 8 for line in page), "three draws do not tell the shortest interval"
+    rows[0]["shortest width"] = 0.9
+    assert all(line.count("|") == 9 for line in markdown(result).splitlines())
+    # what an interval that knows the variance covers stands beside, on the same draws
+    assert all(60.0 < row["true variance"] <= 100.0 for row in rows)
+    assert result["context"]["tables"]["accuracy asked for"][0]["groups within"] > 80.0
+    assert "cells that one row carries" in result["context"]["tables"]
     assert result["context"]["remarks"][-1] == "Not here: packets."
     assert 0.0 < result["ratios"]["pooled_least_held_out_10-29"] <= 1.0
     with pytest.raises(BadArgument, match="one of green taxis"):

@@ -9,15 +9,23 @@ from typing import Any
 import numpy as np
 import pytest
 
+from headgate.spark.estimates.algebra import SqlAlgebra, terms
 from headgate.spark.estimates.answers import careful_or_exact, share_or
 from headgate.spark.estimates.borrowing import FIRST, SECOND, borrowed, first_terms, second_terms
 from headgate.spark.estimates.careful import alone, share_ends
+from headgate.spark.estimates.earlier import known_texts
 from headgate.spark.estimates.pooled import answer_text
+from headgate.spark.estimates.remembering import KNOWN, LASTING, lasting_of
 from headgate.spark.estimates.sql import FIELDS, SAMPLE
 from headgate_lab.bench.coverage.arrays import ArrayAlgebra
+from headgate_lab.bench.coverage.draws import Kept
+from headgate_lab.bench.coverage.history import with_earlier
+from headgate_lab.bench.coverage.intervals import sample_of, summed
 from tests.spark.estimates.sql_reckoner import reckon
 
 OPS = ArrayAlgebra()
+#: Where only the ends are compared.
+NO_ERROR = {"stderr": np.full(200, np.nan)}
 
 
 def samples(rows: int) -> Any:
@@ -120,3 +128,64 @@ def test_an_interval_with_the_pools_help() -> None:
         assert said["low"] < said["estimate"] < said["high"]
     alike = reckon(text, {"e0": estimate | {"sample": None, "low": 1.0}, **sums})
     assert alike["low"] == 1.0
+
+
+def test_an_interval_with_the_help_of_earlier_windows() -> None:
+    """Eight windows of ten groups: the list of a group's earlier samples as SQL, and lags of arrays."""
+    rng = np.random.default_rng(6)
+    n = rng.integers(1, 9, 80).astype(float)
+    m2 = rng.lognormal(1.0, 1.0, 80) * (rng.random(80) < 0.8) * (n > 1)
+    weight = np.where(rng.random(80) < 0.9, 8.0, 1.0)
+    groups, windows = np.arange(80) % 10, np.arange(80) // 10
+    mean = rng.normal(5.0, 2.0, 10)[groups] + rng.normal(0.0, 0.5, 80)
+    kept = Kept(
+        np.arange(80), windows, n, n * weight, mean, m2, m2**1.5 * rng.normal(0.5, 1.0, 80), weight,
+        np.zeros(80, np.int64),
+    )  # fmt: skip
+    s = sample_of(kept, "mean", coins=False)
+    samples = [
+        None
+        if weight[i] == 1.0
+        else {name: None if np.isnan(x := float(getattr(s, name)[i])) else x for name in SAMPLE}
+        for i in range(80)
+    ]
+    measured, free = with_earlier(kept, groups, "mean", coins=False)
+    with np.errstate(all="ignore"):
+        first = summed(first_terms(OPS, s), windows, weight > 1.0, FIRST)
+        second = summed(second_terms(OPS, s, first), windows, weight > 1.0, SECOND)
+    texts = known_texts("e0.sample", "past")
+    pool = answer_text("e0", "p1", "p2", 0.95, "known", "lasting")
+    own = answer_text("e0", "none1", "none2", 0.95, "known", "lasting")
+    moved = 0
+    parts = lasting_of(SqlAlgebra(0.95), terms("e0.sample", SAMPLE), terms("known", KNOWN))
+    every: dict[int, dict[str, Any]] = {}
+    for i in range(80):
+        if samples[i] is None:
+            continue
+        past = [samples[j] for j in range(i % 10, i, 10) if samples[j] is not None]
+        ends = {end: float(measured["alone"][end][i]) for end in ("low", "high")}
+        ends = {end: None if math.isnan(x) else x for end, x in ends.items()} | {"stderr": 1.0}
+        names: dict[str, Any] = {"past": past}
+        names["e0"] = dict.fromkeys(FIELDS) | {"estimate": mean[i], "sample": samples[i]} | ends
+        for step in texts:
+            names |= {name: reckon(text, names) for name, text in step.items()}
+        names["known"] = names["past_known"]
+        every[i] = names | {"lent": {name: reckon(str(part), names) for name, part in parts.items()}}
+    for i, names in every.items():
+        if n[i] < 2:
+            continue
+        like = [other["lent"] for j, other in every.items() if j // 10 == i // 10]
+        names["lasting"] = {name: sum(one[name] or 0.0 for one in like) for name in LASTING}
+        assert tuple(names["known"]) == KNOWN
+        assert names["past_earlier"]["free"] == pytest.approx(free[i])
+        names["p1"] = {name: float(getattr(first, name)[i]) for name in FIRST}
+        names["p2"] = {name: float(getattr(second, name)[i]) for name in SECOND}
+        names |= {"none1": dict.fromkeys(FIRST, 0.0), "none2": dict.fromkeys(SECOND, 0.0)}
+        same(reckon(pool, names) | {"stderr": None}, measured["pooled, earlier"] | NO_ERROR, i)
+        said = reckon(own, names)
+        if names["known"]["earlier"] > 0.0:
+            same(said | {"stderr": None}, measured["earlier"] | NO_ERROR, i)
+            moved += 1
+        else:
+            assert (said["low"], said["high"]) == (names["e0"]["low"], names["e0"]["high"])
+    assert moved > 40
