@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from headgate.core.rescue import Rescue
 from headgate.job.job import Job
 from headgate.job.problems import JobProblems
 from headgate.job.reading import read_job
-from headgate.job.schema import CONCEPT_DRIVEN, GATE
+from headgate.job.schema import CONCEPT_DRIVEN, GATE, RESCUE
 from headgate.policies.by_group.concept_driven import ConceptDriven
 from headgate.spark.gate.call import gate
 from headgate.spark.job.build import gated_frame, start_job
@@ -64,12 +65,10 @@ def _rows(folder: Path, *minutes: int) -> None:
 
 
 def test_a_file_can_say_all_that_the_call_can() -> None:
-    """But for what is code (a controller, a policy, what `hg.gate_join` sets), and a rescue.
-
-    What that may do depends on the sink.
-    """
+    """But for what is code (a controller, what `hg.gate_join` sets); policy and rescue are tables."""
     taken = set(inspect.signature(gate).parameters)
     assert set(GATE) == taken - {"policy", "controller", "rescue"}
+    assert set(RESCUE) == set(inspect.signature(Rescue).parameters)
     fields = set(inspect.signature(ConceptDriven).parameters)
     assert set(CONCEPT_DRIVEN) == fields - {"accuracy", "meets", "within"}
 
