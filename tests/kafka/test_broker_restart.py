@@ -17,7 +17,7 @@ import headgate as hg
 from headgate.cli import main
 from headgate.spark.loop.loop import ControlLoop
 from headgate.store.ledger.audit import audit
-from headgate.testing.broker import ArtifactsUnavailable, Broker, BrokerFailed
+from headgate.testing.broker import ArtifactsUnavailable, Broker
 from headgate.testing.bursts import Bursts, produce
 from tests.eventually import eventually
 
@@ -115,16 +115,5 @@ def _produce(broker: Broker, seed: int) -> None:
 
 
 def _again(dead: Broker, data: Path) -> Broker:
-    """Its successor at the same port and with its data; it waits until the dead one is quite gone."""
-    port = int(dead.bootstrap.rsplit(":", 1)[1])
-
-    def started() -> Broker | None:
-        try:
-            return Broker.start(data, port)
-        except BrokerFailed as failed:
-            say(str(failed)[:100])
-            if "is taken" not in str(failed):
-                raise
-            return None
-
-    return eventually(started, "that its port is free")
+    """Its successor at the same port and with its data."""
+    return Broker.start(data, int(dead.bootstrap.rsplit(":", 1)[1]))
