@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,24 +80,26 @@ def test_a_query_outlives_its_broker(kafka_spark: SparkSession, tmp_path: Path) 
         pytest.skip(f"no Kafka broker: {unavailable.reason}")
     say("broker up")
     gated = Gated(kafka_spark, first.bootstrap, tmp_path)
-    with first, gated.running() as query:
-        first.create_topic("in", 2)
+    with ExitStack() as block:
+        block.enter_context(first).create_topic("in", 2)
         _produce(first, 1)
+        query = block.enter_context(gated.running())
         eventually(lambda: gated.arrived() == N, "the first rows")
         _produce(first, 2)
         assert gated.begun.wait(60)
         first.kill()
         say("killed")
         gated.go_on.set()
-        with _again(first, tmp_path / "broker") as second:
-            say("up again")
-            _produce(second, 3)
-            say("produced")
-            eventually(lambda: gated.arrived() == 3 * N, "all rows of both brokers", within_s=120.0)
-            say("all there")
-            assert query.exception() is None
-            done = hg.repay(kafka_spark, "outlives", tmp_path / "control", tmp_path / "late")
-            say("repaid")
+        second = block.enter_context(_again(first, tmp_path / "broker"))
+        say("up again")
+        _produce(second, 3)
+        say("produced")
+        eventually(lambda: gated.arrived() == 3 * N, "all rows of both brokers", within_s=120.0)
+        say("all there")
+        assert query.exception() is None
+        query.stop()  # while it has a broker: without one it waits for an answer
+        done = hg.repay(kafka_spark, "outlives", tmp_path / "control", tmp_path / "late")
+        say("repaid")
     assert done.complete, done.to_json()
     late = [row.id for row in kafka_spark.read.parquet(str(tmp_path / "late")).collect()]
     there = Counter([*late, *(row for rows in gated.kept.values() for row in rows)])
