@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -25,11 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 N = 300
-T0 = time.monotonic()
-
-
-def say(what: str) -> None:
-    print(f"{time.monotonic() - T0:7.2f} {what}", flush=True)
 
 
 class Gated:
@@ -58,13 +52,11 @@ class Gated:
             ControlLoop.of(self._spark).drain()
 
     def _take(self, frame: DataFrame, batch: int) -> None:
-        say(f"batch {batch} begins")
         if batch == 1 and not self.begun.is_set():
             self.begun.set()
             assert self.go_on.wait(60)
         found: list[Any] = frame.select("id").collect()
         self.kept[batch] = [row.id for row in found]
-        say(f"batch {batch} kept {len(found)}")
 
     def arrived(self) -> int:
         found = audit(self._folder / "control", "outlives")
@@ -73,12 +65,10 @@ class Gated:
 
 def test_a_query_outlives_its_broker(kafka_spark: SparkSession, tmp_path: Path) -> None:
     pytest.importorskip("confluent_kafka", reason="pip install 'headgate[kafka]'")
-    say("start")
     try:
         first = Broker.start(tmp_path / "broker")
     except ArtifactsUnavailable as unavailable:
         pytest.skip(f"no Kafka broker: {unavailable.reason}")
-    say("broker up")
     gated = Gated(kafka_spark, first.bootstrap, tmp_path)
     with ExitStack() as block:
         block.enter_context(first).create_topic("in", 2)
@@ -88,18 +78,13 @@ def test_a_query_outlives_its_broker(kafka_spark: SparkSession, tmp_path: Path) 
         _produce(first, 2)
         assert gated.begun.wait(60)
         first.kill()
-        say("killed")
         gated.go_on.set()
         second = block.enter_context(_again(first, tmp_path / "broker"))
-        say("up again")
         _produce(second, 3)
-        say("produced")
         eventually(lambda: gated.arrived() == 3 * N, "all rows of both brokers", within_s=120.0)
-        say("all there")
         assert query.exception() is None
         query.stop()  # while it has a broker: without one it waits for an answer
         done = hg.repay(kafka_spark, "outlives", tmp_path / "control", tmp_path / "late")
-        say("repaid")
     assert done.complete, done.to_json()
     late = [row.id for row in kafka_spark.read.parquet(str(tmp_path / "late")).collect()]
     there = Counter([*late, *(row for rows in gated.kept.values() for row in rows)])
@@ -109,7 +94,6 @@ def test_a_query_outlives_its_broker(kafka_spark: SparkSession, tmp_path: Path) 
     assert books.complete, books.to_json()
     verified = CliRunner().invoke(main, ["ledger", "verify", str(tmp_path / "control")])
     assert verified.exit_code == 0, verified.output
-    print(verified.output)
 
 
 def _produce(broker: Broker, seed: int) -> None:
