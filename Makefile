@@ -68,9 +68,8 @@ matrix: java $(STAMP) $(OLDER:%=.venv-spark-%/.installed) ## a short suite on ev
 locks/spark-%.lock:
 	@echo "There is no Spark $* in locks/: VERSIONS may name $(patsubst locks/spark-%.lock,%,$(wildcard locks/*.lock)) and $(OWN)." >&2; exit 1
 
-soak: java $(STAMP) ## a hundred SIGKILLs to a driver under load, executors killed on a cluster, and thousands of short batches: what is lost, what grows; three hours
+soak: java $(STAMP) ## a hundred SIGKILLs to a driver under load, and thousands of short batches: what is lost, what grows; two to three hours
 	$(BIN)/headgate bench kills
-	$(BIN)/python -m tests.soak.executors
 	$(BIN)/python -m tests.soak
 
 check: $(STAMP) ## ruff, mypy --strict, import contracts

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import obstore
-import obstore.store
 
 from headgate.store.ledger.audit import audit
-from headgate.store.places.objects import Objects
 from headgate.store.places.place import control_place
 from headgate.store.settings_file import SettingsFile
 from headgate.testing.cluster.driver import Driver
-from headgate.testing.cluster.packed import pack_headgate
-from headgate.testing.cluster.s3a import s3a_conf, s3a_jars
+from headgate.testing.cluster.s3a import s3a_conf
 from headgate.testing.cluster.standalone import StandaloneCluster
 from headgate.testing.seaweed import Seaweed
 from tests.eventually import eventually
@@ -167,40 +160,3 @@ class Trial:
 
     def audits(self) -> dict[str, Any]:
         return {one.gate: one for one in audit(control_place(self.control))}
-
-
-@contextmanager
-def machines_in(folder: Path) -> Iterator[Machines]:
-    """A cluster and an S3 server, for as long as the block lasts."""
-    jars = s3a_jars()
-    with Seaweed.start(folder / "s3") as server:
-        environment = server.environment()
-        with StandaloneCluster.start(folder / "cluster", environment=environment) as cluster:
-            yield Machines(
-                cluster, server, folder, environment, jars, pack_headgate(folder / "headgate.zip")
-            )
-
-
-@contextmanager
-def trials_on(machines: Machines) -> Iterator[Callable[[], Trial]]:
-    """Makes trials with a bucket each; this process finds the server, too."""
-    made: list[Trial] = []
-
-    def make() -> Trial:
-        bucket = f"t{uuid.uuid4().hex[:10]}"
-        store = obstore.store.from_url(
-            f"s3://{bucket}", endpoint=machines.server.endpoint, client_options={"allow_http": True}
-        )
-        machines.server.bucket(bucket)
-        made.append(Trial(machines, bucket, store))
-        return made[-1]
-
-    with patch.dict(os.environ, machines.environment):
-        Objects.forget()
-        try:
-            yield make
-        finally:
-            for one in made:
-                for driver in one.drivers:
-                    driver.stop()
-            Objects.forget()

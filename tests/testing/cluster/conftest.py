@@ -2,27 +2,60 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 
 import pytest
 
 from headgate.testing.artifacts import ArtifactsUnavailable
-from tests.testing.cluster.bench import Machines, Trial, machines_in, trials_on
+from tests.testing.cluster.bench import Machines, Trial
 
 
 @pytest.fixture(scope="session")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
-    with ExitStack() as block:
-        try:
-            made = block.enter_context(machines_in(tmp_path_factory.mktemp("cluster")))
-        except ArtifactsUnavailable as error:
-            pytest.skip(f"no cluster: {error.reason}")
-        yield made
+    pytest.importorskip("obstore", reason="pip install 'headgate[objects]'")
+    from headgate.testing.cluster.packed import pack_headgate
+    from headgate.testing.cluster.s3a import s3a_jars
+    from headgate.testing.cluster.standalone import StandaloneCluster
+    from headgate.testing.seaweed import Seaweed
+
+    folder = tmp_path_factory.mktemp("cluster")
+    try:
+        jars = s3a_jars()
+        server = Seaweed.start(folder / "s3")
+    except ArtifactsUnavailable as error:
+        pytest.skip(f"no cluster: {error.reason}")
+    with server:
+        environment = server.environment()
+        with StandaloneCluster.start(folder / "cluster", environment=environment) as cluster:
+            yield Machines(
+                cluster, server, folder, environment, jars, pack_headgate(folder / "headgate.zip")
+            )
 
 
 @pytest.fixture
-def trial(machines: Machines) -> Iterator[Callable[[], Trial]]:
+def trial(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Trial]]:
     """Makes a trial with a bucket of its own; this process finds the server, too."""
-    with trials_on(machines) as make:
-        yield make
+    import obstore.store
+
+    from headgate.store.places.objects import Objects
+
+    for name, value in machines.environment.items():
+        monkeypatch.setenv(name, value)
+    Objects.forget()
+    trials: list[Trial] = []
+
+    def make() -> Trial:
+        bucket = f"t{uuid.uuid4().hex[:10]}"
+        store = obstore.store.from_url(
+            f"s3://{bucket}", endpoint=machines.server.endpoint, client_options={"allow_http": True}
+        )
+        machines.server.bucket(bucket)
+        trials.append(Trial(machines, bucket, store))
+        return trials[-1]
+
+    yield make
+    for one in trials:
+        for driver in one.drivers:
+            driver.stop()
+    Objects.forget()

@@ -8,9 +8,14 @@ from collections.abc import Callable
 import pytest
 
 from tests.testing.cluster.bench import Trial
-from tests.testing.cluster.rounds import QUICK
 
 pytestmark = pytest.mark.spark
+QUICK = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.quantile": "0.5",
+}
 
 
 @pytest.mark.timeout(600)  # on a machine that does much else
