@@ -63,6 +63,7 @@ class Gated:
         return found[0].arrived if found else 0
 
 
+@pytest.mark.long
 def test_a_query_outlives_its_broker(kafka_spark: SparkSession, tmp_path: Path) -> None:
     pytest.importorskip("confluent_kafka", reason="pip install 'headgate[kafka]'")
     try:
