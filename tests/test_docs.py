@@ -20,6 +20,7 @@ from headgate.job.schema import (
     CONCEPT_DRIVEN,
     GATE,
     GROUP_RATES,
+    RESCUE,
     SINKS,
     SOURCES,
     SPARK,
@@ -133,7 +134,7 @@ def test_the_job_files_of_a_page_are_right(page: Path, tmp_path: Path) -> None:
 
 def test_the_page_on_job_files_names_every_key() -> None:
     page = (ROOT / "docs" / "job.md").read_text()
-    tables = [TOP, SQL, GATE, SPARK, CONCEPT_DRIVEN, ACCURACY, GROUP_RATES]
+    tables = [TOP, SQL, GATE, RESCUE, SPARK, CONCEPT_DRIVEN, ACCURACY, GROUP_RATES]
     tables += [*SOURCES.values(), *SINKS.values()]
     named = {key for table in tables for key in table} | SOURCES.keys() | SINKS.keys()
     for key in named - {"name", "options", "conf"}:

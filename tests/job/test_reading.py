@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from headgate.core.rescue import Rescue
 from headgate.job.examples import SOURCES, example
 from headgate.job.job import Job
 from headgate.job.problems import JobProblems
@@ -183,6 +184,55 @@ def test_delay_and_keep_need_what_they_need(tmp_path: Path) -> None:
     assert said.startswith("7 gate.delay: delay needs arrival")
     said = " ".join(_problems(tmp_path, _with('keep = "a"\npolicy = { kind = "uniform" }')))
     assert "not both" in said
+
+
+FILES = 'format = "parquet"\npath = "p"\ncheckpoint = "c"'
+
+
+@pytest.mark.parametrize(
+    ("sink", "rescue", "built"),
+    [
+        (FILES, "", Rescue("files")),
+        (FILES, 'sink = "files"\nkeep = 0.5\nwhole = 1', Rescue("files", 0.5, 1)),
+        ('format = "delta"\npath = "p"\ncheckpoint = "c"', "whole = 3", Rescue("delta", whole=3)),
+        ('format = "noop"', "", Rescue("noop")),
+    ],
+)
+def test_a_rescue_is_one_of_the_files_own_sink(
+    sink: str, rescue: str, built: Rescue, tmp_path: Path
+) -> None:
+    job = _job(tmp_path, RIGHT.replace('format = "noop"', sink) + f"[rescue]\n{rescue}\n")
+    assert job.gate["rescue"] == built
+    assert "rescue" not in _job(tmp_path, RIGHT).gate, "it must be asked for"
+
+
+@pytest.mark.parametrize(
+    ("rescue", "says"),
+    [
+        ("keep = 1.0", "12 rescue.keep: keep=1.0 is no share between 0 and 1"),
+        ('keep = "half"', "12 rescue.keep: keep='half' is not a number"),
+        ("whole = 0", "12 rescue.whole: whole=0: give a whole number, 1 or more"),
+        ('sink = "files"', "12 rescue.sink: sink='files': [sink] writes 'noop'"),
+        ("whol = 1", "12 rescue.whol: [rescue] has no key 'whol'; did you mean 'whole'?"),
+    ],
+)
+def test_a_rescue_that_cannot_be_is_refused_at_its_line(rescue: str, says: str, tmp_path: Path) -> None:
+    (said,) = _problems(tmp_path, f"{RIGHT}[rescue]\n{rescue}\n")
+    assert said.startswith(says)
+
+
+def test_a_rescue_needs_a_safe_sink_a_control_folder_and_rates(tmp_path: Path) -> None:
+    kafka = 'format = "kafka"\nservers = "other"\ntopic = "out"\ncheckpoint = "c"'
+    text = RIGHT.replace('format = "noop"', kafka) + "[rescue]\n"
+    (said,) = _problems(tmp_path, text)
+    assert said.startswith("14 rescue: sink='kafka' cannot be had: rows that a failed attempt produced")
+    assert said.endswith("or leave [rescue] out")
+    without = RIGHT.replace('hold = "2 seconds"\ncontrol = "control"\n', "rate = 0.5\n")
+    (said,) = _problems(tmp_path, without + "[rescue]\n")
+    assert said.startswith("10 rescue: [rescue] needs control in [gate]")
+    drawn = _with('policy = { kind = "concept-driven", by = "a" }') + "[rescue]\n"
+    (said,) = _problems(tmp_path, drawn)
+    assert said.startswith("12 rescue: [rescue] lowers the rates of a plan")
 
 
 @pytest.mark.parametrize(

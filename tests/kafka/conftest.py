@@ -42,13 +42,17 @@ def kafka_spark(request: pytest.FixtureRequest) -> SparkSession:
 
 @pytest.fixture
 def topic(broker: Broker, request: pytest.FixtureRequest) -> Callable[..., str]:
-    """``topic("in", partitions=2)`` creates a topic of this test's own and returns its name."""
+    """``topic("in", partitions=2)`` creates a topic of this test's own and returns its name.
+
+    Settings of a topic have dots: ``cleanup_policy="compact"`` is Kafka's ``cleanup.policy``.
+    """
     serial = itertools.count()
 
-    def create(label: str, partitions: int = 1) -> str:
+    def create(label: str, partitions: int = 1, **settings: str) -> str:
         test = "".join(c if c.isalnum() else "-" for c in request.node.name)
         name = f"{test}-{next(serial)}-{label}"
-        broker.create_topic(name, partitions)
+        named = {key.replace("_", "."): value for key, value in settings.items()}
+        broker.create_topic(name, partitions, settings=named)
         return name
 
     return create

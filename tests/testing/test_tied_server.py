@@ -45,6 +45,25 @@ def test_a_killed_server_is_gone_at_once(tmp_path: Path) -> None:
     assert not server.running
 
 
+_LISTENS = """
+import socket, sys, time
+held = bytearray(1 << 28)  # memory that takes a moment to give back
+taken = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+print("listens", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_successor_can_have_the_port_of_a_killed_server(tmp_path: Path) -> None:
+    (port,) = free_ports(count=1)
+    for turn in range(3):
+        log = tmp_path / f"log-{turn}"
+        server = TiedServer([sys.executable, "-c", _LISTENS, str(port)], log)
+        server.await_ready(lambda server=server: server.has_said("listens"), 60.0)
+        server.kill()
+        assert free_ports(port, count=1) == [port]
+
+
 def test_ports_differ_and_a_taken_one_is_named() -> None:
     ports = free_ports(count=5)
     assert len(set(ports)) == 5

@@ -14,6 +14,7 @@ from headgate.job.job import Job, Sink, Source, SparkSettings, Sql
 from headgate.job.lines import lines_of
 from headgate.job.policy import policy_of
 from headgate.job.problems import JobProblems, Lines, Problem
+from headgate.job.rescue import rescue_of
 from headgate.job.schema import (
     FILES,
     GATE,
@@ -78,9 +79,13 @@ class _Reader:
         name = self._top.read(TOP, *TABLES).get("name")
         for table, needed in TABLES.items():
             if needed and table not in self._top:
-                self._notes.add((), f"the file has no [{table}]: it needs {_and(TABLES)}")
+                needs = [name for name, must in TABLES.items() if must]
+                self._notes.add((), f"the file has no [{table}]: it needs {_and(needs)}")
         source, sql = self._source(), self._sql()
         sink, gate = self._sink(), self._gate()
+        rescue = self._top.sub("rescue")
+        if rescue is not None:
+            gate["rescue"] = rescue_of(rescue, sink, gate)
         spark = self._spark()
         if source and sink:
             self._no_circle(source, sink)

@@ -23,8 +23,8 @@ from headgate.job.checks import (
 from headgate.settings import MODES, ON_FAILURE
 
 __all__ = [
-    "ACCURACY", "AVAILABLE_NOW", "CONCEPT_DRIVEN", "FILES", "GATE", "GROUP_RATES", "POLICIES", "SINKS",
-    "SOURCES", "SPARK", "SQL", "TABLES", "TOP", "TRIALS", "WATERMARK", "Keys",
+    "ACCURACY", "AVAILABLE_NOW", "CONCEPT_DRIVEN", "FILES", "GATE", "GROUP_RATES", "POLICIES", "RESCUE",
+    "SINKS", "SOURCES", "SPARK", "SQL", "TABLES", "TOP", "TRIALS", "WATERMARK", "Keys",
 ]  # fmt: skip
 
 Keys = Mapping[str, Key]
@@ -36,7 +36,9 @@ TRIALS = ("console", "memory", "noop")
 AVAILABLE_NOW = "available-now"
 
 #: Which tables there are, and which of them must be there.
-TABLES = {"source": True, "sql": False, "gate": True, "sink": True, "spark": False}
+TABLES = {
+    "source": True, "sql": False, "gate": True, "rescue": False, "sink": True, "spark": False,
+}  # fmt: skip
 TOP: Keys = {"name": Key(gate_name)}
 
 _ANY = {"options": Key(options)}
@@ -63,7 +65,8 @@ WATERMARK: Keys = {"column": Key(text, required=True), "delay": Key(duration, re
 #: A watermark is a table of its own; `before` and `after` are single SELECTs.
 SQL: Keys = {"before": Key(text), "after": Key(text), "view": Key(text)}
 
-#: What `hg.gate` takes and a file can say; `policy` is a table of its own, a controller is code.
+#: What `hg.gate` takes and a file can say; policy and rescue are tables of their own, a controller is
+#: code.
 GATE: Keys = {
     "name": Key(gate_name, required=True),
     "hold": Key(duration),
@@ -85,6 +88,8 @@ GATE: Keys = {
     "on_reshape": Key(one_of("refuse", "accept")),
     "checkpoint": Key(text),
 }
+#: What `hg.Rescue` takes.
+RESCUE: Keys = {"sink": Key(text), "keep": Key(number), "whole": Key(whole(1))}
 POLICIES = ("uniform", "concept-driven", "group-rates")
 CONCEPT_DRIVEN: Keys = {
     "by": Key(texts, required=True),

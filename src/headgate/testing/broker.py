@@ -10,6 +10,7 @@ import os
 import subprocess
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -139,8 +140,18 @@ class Broker(TiedServer):
         broker.await_ready(lambda: broker.has_said("Kafka Server started"), timeout)
         return broker
 
-    def create_topic(self, name: str, partitions: int = 1, *, timeout: float = 30.0) -> bool:
-        """Create a topic and wait until it is there; False, and nothing done, if it was before."""
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        settings: Mapping[str, str] | None = None,
+        timeout: float = 30.0,
+    ) -> bool:
+        """Create a topic and wait until it is there; False, and nothing done, if it was before.
+
+        `settings` are the topic's own, by Kafka's names, such as ``{"cleanup.policy": "compact"}``.
+        """
         if partitions < 1:
             raise BadArgument(f"partitions={partitions} of topic {name!r}: give 1 or more")
         try:
@@ -151,7 +162,8 @@ class Broker(TiedServer):
             raise MissingExtra("confluent-kafka", "kafka") from None
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         try:
-            admin.create_topics([NewTopic(name, partitions, 1)])[name].result(timeout)
+            topic = NewTopic(name, partitions, 1, config=dict(settings or {}))
+            admin.create_topics([topic])[name].result(timeout)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 return False
@@ -165,7 +177,12 @@ class Broker(TiedServer):
 
 def _properties(data: Path, port: int, controller: int) -> str:
     """The smallest configuration of a node alone: one replica of everything, few threads."""
+    # A node that is started again waits until its controller takes its former self for dead (Kafka 3.9):
+    # by default 9 s, for nothing, as there is no other node.
+    again = (data / "meta.properties").exists()
     settings = {
+        "broker.session.timeout.ms": "2000" if again else "9000",
+        "broker.heartbeat.interval.ms": "500" if again else "2000",
         "process.roles": "broker,controller",
         "node.id": "1",
         "controller.quorum.voters": f"1@127.0.0.1:{controller}",
@@ -181,6 +198,8 @@ def _properties(data: Path, port: int, controller: int) -> str:
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
+        # Compacted topics are cleaned as soon as there is something to clean; by default after 15 s.
+        "log.cleaner.backoff.ms": "500",
         "num.io.threads": "2",
         "num.network.threads": "2",
     }

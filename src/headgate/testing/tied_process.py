@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
@@ -23,6 +24,9 @@ __all__ = ["kill_tied", "start_tied"]
 
 #: How long a child has to end in order when its starter is gone.
 _GRACE_S = 3.0
+#: How long one that was killed is waited for. It takes some milliseconds; but where the first process of
+#: a container buries nobody, the dead are there for ever.
+_GONE_S = 3.0
 
 
 def start_tied(
@@ -50,10 +54,18 @@ def start_tied(
     )
 
 
-def kill_tied(process: subprocess.Popen[bytes]) -> None:
-    """Kill both, the process between and its child, at once."""
+def kill_tied(process: subprocess.Popen[bytes], within_s: float = 20.0) -> None:
+    """Kill both, the process between and its child, at once; return when both are gone.
+
+    The child is nobody's here, and cannot be waited for; but until it is gone it holds its ports.
+    """
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+        process.wait(within_s)
+        until = time.monotonic() + _GONE_S
+        while time.monotonic() < until:
+            os.killpg(process.pid, 0)
+            time.sleep(0.01)
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

@@ -92,7 +92,6 @@ class TiedServer(EndsWithBlock):
         """End it at once (SIGKILL), as a machine that loses its power would."""
         atexit.unregister(self.stop)
         kill_tied(self._process)
-        self._process.wait(20.0)
 
     def stop(self, timeout: float = 20.0) -> None:
         """Stop in order, and by force after ``timeout``; safe to call again."""
@@ -102,8 +101,7 @@ class TiedServer(EndsWithBlock):
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(timeout)
                 return
-            kill_tied(self._process)
-            self._process.wait(timeout)
+            kill_tied(self._process, timeout)
 
 
 def free_ports(first: int = 0, count: int = 2) -> list[int]:

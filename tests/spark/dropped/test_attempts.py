@@ -12,10 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from headgate.errors import DamagedFile
+from headgate.errors import BadArgument, ControlFolderError, DamagedFile
 from headgate.spark.dropped import writing
 from headgate.spark.dropped.lists import DroppedList, DroppedLists, Lister
+from headgate.spark.dropped.reading import dropped_folder
 from headgate.spark.dropped.writing import DroppedRows, rows_place
+from headgate.testing.faults.folders import full
 from tests.hostile import mangled
 
 
@@ -104,3 +106,28 @@ def test_a_list_that_somebody_changed_names_no_other_file(tmp_path: Path, value:
     except DamagedFile:
         return
     assert all(name.endswith(".parquet") and "/" not in name for name in found.files)
+
+
+@pytest.mark.parametrize("given", ["s3://bucket/a", "s3a://b/c", "abfss://c@a/x", "dbfs:/x", "ftp://x"])
+def test_an_object_store_is_refused_with_what_to_do(given: str) -> None:
+    said = r"give a folder .* what hg\.dropped reads there can be written to an object store"
+    with pytest.raises(BadArgument, match=said):
+        dropped_folder(given, "g")
+
+
+@pytest.mark.parametrize("given", ["/shared/aside", "file:/shared/aside", "file:///shared/aside"])
+def test_a_folder_is_one_however_spark_writes_it(given: str) -> None:
+    assert dropped_folder(given, "g") == "/shared/aside/g"
+
+
+def test_rows_that_cannot_be_set_aside_fail_their_task_in_words(task: None, tmp_path: Path) -> None:
+    """And are there once where it is run again."""
+    rows = DroppedRows(str(tmp_path / "aside"), "row")
+    rows.add(_rows(1, 2), ["price"] * 2)
+    said = r"2 dropped rows of batch 7 cannot be set aside in .*No space left.*leave dropped= out"
+    with full(tmp_path), pytest.raises(ControlFolderError, match=said):
+        rows.close()
+    again = DroppedRows(str(tmp_path / "aside"), "row")
+    again.add(_rows(1, 2), ["price"] * 2)
+    assert _ids(tmp_path / "aside", again.close()) == [1, 2]
+    assert len(list((tmp_path / "aside").rglob("*.parquet"))) == 1

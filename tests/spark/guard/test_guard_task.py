@@ -20,7 +20,9 @@ from headgate.spark.guard import task as guard_task
 from headgate.spark.guard.memory import GuardMemory
 from headgate.spark.guard.output import OUTCOMES, Shaper
 from headgate.spark.guard.terms import GuardTerms, TaskId
+from headgate.store.lease import this_process
 from headgate.testing.clock import ManualClock
+from headgate.testing.faults.folders import FOLDER_FAULTS, full
 from headgate_lab.papers.las.exact import ExactCosts
 
 START = 1_700_000_000.0
@@ -457,6 +459,32 @@ def test_a_damaged_memory_is_learned_again(tmp_path: Path, junk: str) -> None:
     (folder / "queries" / "q" / "queues" / "0.json").write_text(junk)
     rows = bench.run(bench.batch(["dear", "cheap"], 0.01), task=TaskId("q", 0, 0, "run"))
     assert counts(rows) == {"kept": 2}
+
+
+@pytest.mark.parametrize("fault", FOLDER_FAULTS)
+def test_a_task_outlasts_every_fault_of_the_control_folder(fault: str, tmp_path: Path) -> None:
+    """All of them in the worker itself; what was learned may be lost, and no row is."""
+    control = tmp_path / "control"
+    bench = Bench(COSTS, control=str(control), driver=this_process())
+
+    def batch(number: int) -> dict[str, int]:
+        rows = bench.run(bench.batch(["dear", "cheap"] * 20, 0.01), task=TaskId("q", number, 0, "run"))
+        return counts(rows)
+
+    assert batch(0) == batch(1) == {"kept": 40}
+    with FOLDER_FAULTS[fault](control):
+        assert batch(2) == {"kept": 40}
+    assert batch(3) == {"kept": 40}
+    memory = GuardMemory(control, "g", bench.terms.policy)
+    assert memory.costs("q", 4).mean > 0.0, "it learns again"
+
+
+def test_rows_that_failed_and_cannot_be_written_fail_their_task_in_words(tmp_path: Path) -> None:
+    bench = Bench({}, function=failing, on_error="dead-letter", dead_letters=str(tmp_path / "dead"))
+    said = r"guard 'g': 1 rows of batch 0 failed and cannot be written .*No space left.*on_error="
+    with full(tmp_path), pytest.raises(hg.ControlFolderError, match=said):
+        bench.run(bench.batch(["a", "bad"], 0.01))
+    assert counts(bench.run(bench.batch(["a", "bad"], 0.01))) == {"kept": 1, "dead_letter": 1}
 
 
 def test_a_control_folder_that_is_gone_does_not_stop_the_task(tmp_path: Path) -> None:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import inspect
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from headgate.core.rescue import Rescue
 from headgate.job.job import Job
 from headgate.job.problems import JobProblems
 from headgate.job.reading import read_job
-from headgate.job.schema import CONCEPT_DRIVEN, GATE
+from headgate.job.schema import CONCEPT_DRIVEN, GATE, RESCUE
 from headgate.policies.by_group.concept_driven import ConceptDriven
 from headgate.spark.gate.call import gate
 from headgate.spark.job.build import gated_frame, start_job
 from headgate.spark.job.running import RunningJob
+from headgate.spark.loop.loop import ControlLoop
 from tests.spark.conftest import records
 
 FILES = """
@@ -64,14 +68,55 @@ def _rows(folder: Path, *minutes: int) -> None:
 
 
 def test_a_file_can_say_all_that_the_call_can() -> None:
-    """But for what is code (a controller, a policy, what `hg.gate_join` sets), and a rescue.
-
-    What that may do depends on the sink.
-    """
+    """But for what is code (a controller, what `hg.gate_join` sets); policy and rescue are tables."""
     taken = set(inspect.signature(gate).parameters)
     assert set(GATE) == taken - {"policy", "controller", "rescue"}
+    assert set(RESCUE) == set(inspect.signature(Rescue).parameters)
     fields = set(inspect.signature(ConceptDriven).parameters)
     assert set(CONCEPT_DRIVEN) == fields - {"accuracy", "meets", "within"}
+
+
+POISON = """
+[source]
+format = "json"
+path = "in"
+schema = "id BIGINT"
+[sql]
+after = "SELECT id, IF(id = 7, raise_error('a poison row'), id) AS checked FROM gated"
+[gate]
+name = "rides"
+rate = 1.0
+control = "control"
+identity = "id"
+[rescue]
+whole = 1
+keep = 0.5
+[sink]
+format = "parquet"
+path = "out"
+checkpoint = "checkpoint"
+"""
+
+
+def test_a_batch_that_dies_at_every_start_is_rescued(spark: SparkSession, tmp_path: Path) -> None:
+    job = _written(tmp_path, POISON)
+    (tmp_path / "in" / "0.json").write_text("".join(f'{{"id": {i}}}\n' for i in range(200)))
+    starts, said = 0, "not started"
+    while said and starts < 7:
+        query = start_job(spark, job, tmp_path, once=True)
+        starts += 1
+        with suppress(StreamingQueryException):
+            query.awaitTermination()
+        said = str(query.exception() or "")
+        assert not said or "a poison row" in said
+    ControlLoop.of(spark).drain()
+    (record,) = records(tmp_path / "control", "rides")
+    assert (record.origin, record.attempt) == ("rescued", starts)
+    assert starts > 1
+    kept = {row.id for row in spark.read.parquet(str(tmp_path / "out")).collect()}
+    assert record.plan.default == 0.5 ** (starts - 1)
+    assert len(kept) == record.kept < record.arrived == 200
+    assert 7 not in kept
 
 
 def test_from_files_to_files_once(spark: SparkSession, tmp_path: Path) -> None:

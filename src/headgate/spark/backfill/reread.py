@@ -18,6 +18,11 @@ from headgate.store.ledger.records import Record
 
 __all__ = ["Counts", "Reread", "Rows", "counted_again", "mismatches"]
 
+#: Why a batch may have fewer rows than it had.
+_FEWER = (
+    ": the source no longer holds the others (compacted, expired or deleted since), or what stands "
+    "between source and gate is not what it was"
+)
 #: Rows of a batch, as they stood in front of the gate.
 Rows = Callable[[BatchOffsets], DataFrame]
 
@@ -100,10 +105,11 @@ def _ranges(record: Record) -> str:
 def _unlike(record: Record, counts: Counts) -> str | None:
     """How a batch differs from its record, in words; None if it does not."""
     if (counts.arrived, counts.kept) != (record.arrived, record.kept):
-        return (
+        said = (
             f"has {counts.arrived:,} rows of which the plan keeps {counts.kept:,}, and "
             f"{record.arrived:,} arrived and {record.kept:,} were kept"
         )
+        return said + _FEWER if counts.arrived < record.arrived else said
     if record.evidence.fingerprint and counts.fingerprint != record.evidence.fingerprint:
         return (
             f"has as many rows, but the plan keeps others now than were kept then (fingerprint "

@@ -7,9 +7,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from headgate.errors import BadArgument
+from headgate.errors import BadArgument, ControlFolderError
 from headgate.spark.session import check_session  # first: it says which extra is missing
 from headgate.store.folder import check_gate_name, folders_in
+from headgate.store.places.place import control_place
 
 # isort: split
 from pyspark.sql import DataFrame, SparkSession
@@ -27,12 +28,17 @@ _SIDES = {None: "row", "left": "left", "right": "right"}
 def dropped_folder(folder: str | os.PathLike[str], name: str) -> str:
     """Where the rows of a guard or join of this name go: a folder with the name, in the one given."""
     given = os.fspath(folder)
-    if "://" in given and not given.startswith("file://"):
+    try:
+        place = control_place(given)
+    except ControlFolderError:
+        place = None
+    if not isinstance(place, Path):
         raise BadArgument(
-            f"dropped={given!r}: give a folder that the driver and all executors share; from there rows "
-            "can be written to an object store or a topic (docs/guard.md)"
+            f"dropped={given!r}: give a folder that the driver and all executors share (NFS, a mounted "
+            "volume); what hg.dropped reads there can be written to an object store or a topic "
+            "(docs/guard.md)"
         )
-    return str(Path(given.removeprefix("file://")).absolute() / check_gate_name(name))
+    return str(place / check_gate_name(name))
 
 
 def dropped(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark import TaskContext
 
+from headgate.errors import ControlFolderError
 from headgate.store.places.place import place_from
 from headgate.store.places.stores import store_of
 
@@ -90,6 +91,13 @@ class DroppedRows:
         pq.write_table(whole, sink, coerce_timestamps="us", store_schema=False)
         name = f"{self._side}-{self._task.partition}-{uuid.uuid4().hex}.parquet"
         place = place_from(rows_place(self._folder, self._task.query, self._task.batch)) / name
-        store_of(place).put(place, bytes(sink.getvalue()), lasting=True)
+        try:
+            store_of(place).put(place, bytes(sink.getvalue()), lasting=True)
+        except OSError as error:
+            raise ControlFolderError(
+                f"{whole.num_rows:,} dropped rows of batch {self._task.batch} cannot be set aside in "
+                f"{self._folder!r} ({error}): the batch fails, as they would be lost. Let workers write "
+                "there again and start the query, or leave dropped= out"
+            ) from error
         self._names.append(name)
         self._held, self._bytes = [], 0

@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headgate.errors import ControlFolderError
 from headgate.guards.inline import Expected
 from headgate.sketches.keys import stable_key
 from headgate.spark.dropped.writing import DroppedRows
@@ -179,7 +180,15 @@ class _Work:
             name = f"{self._terms.name}-{task.query}-{task.batch:012d}-{task.partition}.jsonl"
             path = place_from(self._terms.dead_letters) / name
             if self._caller.letters:
-                write_text(path, "\n".join(self._caller.letters) + "\n")
+                try:
+                    write_text(path, "\n".join(self._caller.letters) + "\n")
+                except OSError as error:
+                    raise ControlFolderError(
+                        f"guard {self._terms.name!r}: {len(self._caller.letters):,} rows of batch "
+                        f"{task.batch} failed and cannot be written to {self._terms.dead_letters!r} "
+                        f"({error}): the batch fails, as they would be lost. Let workers write there "
+                        "again and start the query, or give another on_error="
+                    ) from error
             else:
                 # An earlier attempt's. A store that is gone for a moment ends no query that has
                 # nothing to write there.

@@ -1,0 +1,102 @@
+"""A guard and a site's gate on Spark, whose control folder misbehaves from batch to batch.
+
+Read-only, full and slow are what the driver meets; the others are done to the files, so that Spark's
+workers meet them, too. The same without Spark, and for the gate: `tests/run/test_folder_faults.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import headgate as hg
+from headgate.spark.loop.loop import ControlLoop
+from headgate.store.ledger.audit import audit
+from headgate.store.ledger.records import Ledger
+from headgate.testing.faults.folders import FOLDER_FAULTS
+from headgate_lab.bench.kills.jobs import JOBS, ROWS, add_input, stream
+from tests.spark.conftest import forget_last_commit
+
+#: Two good batches, one of each fault, and two more.
+FAULTY = {2 + n: fault for n, fault in enumerate(FOLDER_FAULTS)}
+BATCHES = len(FAULTY) + 4
+GONE = next(batch for batch, fault in FAULTY.items() if fault == "gone")
+
+
+class Misfortune:
+    """A sink that takes a batch twice without harm, and does to the folder what is due before each."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self._spark, self._folder = spark, folder
+        self.sunk: dict[int, list[int]] = {}
+        self._now = ExitStack()
+
+    def run(self, frame: DataFrame) -> None:
+        checkpoint = self._folder / "checkpoint"
+        writer = frame.writeStream.foreachBatch(self._take)
+        writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+        try:
+            writer.start().awaitTermination()
+        finally:
+            self._end()
+
+    def _take(self, frame: DataFrame, batch: int) -> None:
+        self._end()
+        if batch in FAULTY and batch not in self.sunk:
+            self._now.enter_context(FOLDER_FAULTS[FAULTY[batch]](self._folder / "control"))
+        self.sunk[batch] = [row.id for row in frame.select("id").collect()]
+
+    def _end(self) -> None:
+        """The batch before is in the books, as far as that can be; then its fault is over."""
+        ControlLoop.of(self._spark).drain()
+        self._now.close()
+
+
+def _guard(spark: SparkSession, folder: Path, _: ExitStack) -> DataFrame:
+    return JOBS["guard"](spark, folder, 1)
+
+
+def _site(spark: SparkSession, folder: Path, block: ExitStack) -> DataFrame:
+    given: dict[str, Any] = {"control": folder / "control", "hold": "2 seconds", "rows_per_s": 300.0}
+    here = block.enter_context(hg.Site(spark, "here", **given))
+    gate = here.gate("site", query="all", source="in", identity="id", start=0.5)
+    return stream(spark, folder, 1).transform(gate)
+
+
+@pytest.mark.parametrize(("name", "job"), [("guard", _guard), ("site", _site)])
+def test_it_goes_on_and_its_books_say_what_they_do_not_know(
+    spark: SparkSession, tmp_path: Path, name: str, job: Callable[..., DataFrame]
+) -> None:
+    for number in range(BATCHES):
+        add_input(tmp_path, number, seed=1)
+    one, control = Misfortune(spark, tmp_path), tmp_path / "control"
+    with ExitStack() as block:
+        one.run(job(spark, tmp_path, block))
+    assert sorted(one.sunk) == list(range(BATCHES)), "every batch, and none of them failed"
+
+    there = [row for rows in one.sunk.values() for row in rows]
+    legal = set(range(BATCHES * ROWS))
+    assert len(there) == len(set(there)), "no row twice"
+    assert set(there) <= legal, "and none that is wrong"
+    assert 0 < len(there) < len(legal)
+
+    (books,) = audit(control, name)
+    assert books.consistent, books.to_json()
+    written = Ledger(control, name, books.query).records()
+    lost = set(range(BATCHES)) - set(written)
+    assert lost <= set(range(GONE + 1)), "what was deleted is gone, and what came since is there"
+    for batch, record in written.items():
+        assert record.balanced
+        assert record.kept == len(one.sunk[batch]), (batch, record)
+
+    if name != "guard":  # which follows the clock
+        batch = forget_last_commit(tmp_path / "checkpoint")
+        before = one.sunk[batch]
+        with ExitStack() as block:
+            one.run(job(spark, tmp_path, block))
+        assert sorted(one.sunk[batch]) == sorted(before), "the same rows again"
