@@ -36,8 +36,12 @@ def _shared(folder: Path) -> bool:
     return bool(mode & stat.S_IWGRP) and not mode & stat.S_IWOTH
 
 
-def make_folder(folder: Path) -> None:
-    """Make the folder, and those above it, if they are not there."""
+def make_folder(folder: Path, tries: int = 8) -> None:
+    """Make the folder, and those above it, if they are not there.
+
+    Others may remove one of those meanwhile, so it is tried again; but not for ever, because there are
+    file systems, such as /proc, in which nobody makes folders.
+    """
     try:
         os.mkdir(folder, _FOLDER)
     except FileExistsError:
@@ -45,10 +49,10 @@ def make_folder(folder: Path) -> None:
             raise
         return
     except FileNotFoundError:
-        if folder.parent.is_dir():  # a file system, such as /proc, in which nobody makes folders
+        if tries <= 1:
             raise
         make_folder(folder.parent)
-        make_folder(folder)
+        make_folder(folder, tries - 1)
         return
     with contextlib.suppress(OSError):  # not every file system knows permissions
         if _shared(folder.parent):
