@@ -381,7 +381,7 @@ def test_a_folder_that_nobody_can_make_is_one_error(
     """/proc says of each new folder that its parent is not there, though it is."""
 
     def mkdir(path: object, *_mode: int) -> None:
-        if os.path.isdir(str(path)):
+        if Path(str(path)).is_dir():
             raise FileExistsError(17, "File exists", str(path))
         raise FileNotFoundError(2, "No such file or directory", str(path))
 
