@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,34 +16,11 @@ from headgate.spark.loop.loop import ControlLoop
 from headgate.spark.versions.aggregates import has_heaviest
 from tests.harness.session_settings import FEW_ROWS, with_settings
 from tests.spark.conftest import records
-
-SCHEMA = "id bigint, route string, town string, fare double, dropoff timestamp"
-START = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def _row(i: int, route: str | None, minute: float = 0.0, town: str | None = "a") -> dict[str, Any]:
-    at = (START + timedelta(minutes=minute)).isoformat()
-    return {"id": i, "route": route, "town": town, "fare": float(i % 10), "dropoff": at}
-
-
-def _skewed(start: int, rows: int, minute: float = 0.0) -> list[dict[str, Any]]:
-    """Route r0 has half of the rows, r1 a quarter, and so on; r9 has hardly any."""
-    routes = [f"r{k}" for k in range(10) for _ in range(max(1, rows >> (k + 1)))]
-    return [_row(start + i, route, minute) for i, route in enumerate(routes)]
-
-
-def _policy(**given: Any) -> hg.ConceptDriven:
-    window = {"window": "30 minutes", "slide": "10 minutes", "time": "dropoff"}
-    return hg.ConceptDriven(**{"by": "route", **window, **given})
-
-
-@pytest.fixture
-def rides(file_stream):
-    """Four batches of 2,000 rows over half an hour."""
-    stream = file_stream(SCHEMA)
-    for batch in range(4):
-        stream.add(_skewed(batch * 10_000, 2000, minute=8.0 * batch))
-    return stream
+from tests.spark.groups.skewed_rides import SCHEMA
+from tests.spark.groups.skewed_rides import policy as _policy
+from tests.spark.groups.skewed_rides import rides as rides
+from tests.spark.groups.skewed_rides import row as _row
+from tests.spark.groups.skewed_rides import skewed as _skewed
 
 
 def _routes(rows: list[Any]) -> Counter[str]:
@@ -398,36 +373,6 @@ def test_columns_that_cannot_serve_are_refused_at_the_call(rides, given: Any, sa
         frame.transform(hg.gate("fares", policy=_policy(**given), rate=0.5))
 
 
-@pytest.mark.matrix
-def test_a_target_holds_inside_foreach_batch_with_two_native_passes(
-    spark, rides, control: Path, tmp_path: Path
-) -> None:
-    """A controller that asks for a tenth after the first batch; the ledger counts what was processed."""
-    seen: dict[int, list[Any]] = {}
-    gate = hg.gate("fares", policy=_policy(), hold="1 millisecond", control=control, min_keep=0.1)
-
-    def process(frame: Any, batch: int) -> None:
-        seen[batch] = frame.transform(gate).collect()
-
-    writer = rides.frame().writeStream.foreachBatch(process)
-    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
-    writer.start().awaitTermination()
-    ControlLoop.of(spark).drain()
-    found = {r.batch: r for r in records(control, "fares")}
-    assert sorted(found) == sorted(seen) == [0, 1, 2, 3]
-    for batch, record in found.items():
-        assert (record.arrived, record.kept) == (1994, len(seen[batch]))
-        assert record.balanced
-        assert sum(row["_weight"] for row in seen[batch]) == pytest.approx(1994, abs=0.1)
-    assert found[0].shed == 0
-    assert found[3].kept == pytest.approx(0.1 * 1994, rel=0.1)
-    assert found[3].found.measures["groups"] == 10
-    load = lambda paths: spark.read.schema(SCHEMA).json(paths)  # noqa: E731
-    shed = hg.backfill(spark, "fares", control, hg.file_rows(load, tmp_path / "checkpoint")).collect()
-    kept = {row["id"] for rows in seen.values() for row in rows}
-    assert {row["id"] for row in shed} == {r["id"] for r in rides.batch().collect()} - kept
-
-
 def test_real_data_replayed_through_a_stream_has_the_note_s_accuracy(spark, tmp_path: Path) -> None:
     """Google's job events, 2 % asked for: no job missing, next to no error, little more than asked."""
     from headgate_lab.figures.cod.data import source_of, stream_of
@@ -457,49 +402,6 @@ def test_equal_rows_are_drawn_one_by_one(spark, control: Path, file_stream, run_
     assert len(kept) == pytest.approx(900, rel=0.05)
     mean = sum(row["fare"] * row["_weight"] for row in kept) / sum(row["_weight"] for row in kept)
     assert mean == pytest.approx(1.9, rel=0.12)
-
-
-@pytest.mark.parametrize("given", [{"rate": 0.1}, {}], ids=["rate", "accuracy"])
-def test_every_gate_with_a_control_folder_keeps_books_inside_foreach_batch(
-    spark, rides, control: Path, tmp_path: Path, given: Any
-) -> None:
-    policy = _policy() if given else _policy(accuracy=hg.Accuracy("fare", within=0.3))
-    gate = hg.gate("fares", policy=policy, control=control, **given)
-    seen: dict[int, int] = {}
-
-    def process(frame: Any, batch: int) -> None:
-        calm = frame.transform(gate)
-        assert not calm.isEmpty()  # the first action only looks, and must not be taken for the batch
-        seen[batch] = calm.count()
-
-    writer = rides.frame().writeStream.foreachBatch(process)
-    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
-    writer.start().awaitTermination()
-    ControlLoop.of(spark).drain()
-    found = records(control, "fares")
-    assert [r.arrived for r in found] == [1994] * 4
-    for record in found:
-        # A little off where only the first action, which looked at some rows, could be counted.
-        assert record.kept == pytest.approx(seen[record.batch], rel=0.35)
-        assert 0 < record.kept < 1994
-
-
-def test_threads_inside_foreach_batch_do_not_kill_the_query(
-    spark, rides, control: Path, tmp_path: Path
-) -> None:
-    """A plain thread does not say which batch it works for: the gate fails open, and says so."""
-    calm = rides.frame().transform(hg.gate("fares", policy=_policy(), rate=0.1, control=control))
-    seen: dict[int, int] = {}
-
-    def process(frame: Any, batch: int) -> None:
-        worker = threading.Thread(target=lambda: seen.update({batch: frame.count()}))
-        worker.start()
-        worker.join()
-
-    writer = calm.writeStream.foreachBatch(process)
-    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
-    writer.start().awaitTermination()
-    assert sorted(seen) == [0, 1, 2, 3]
 
 
 def test_a_nan_does_not_hide_the_spread_of_its_group(rides) -> None:

@@ -27,7 +27,7 @@ from headgate.spark.estimates.algebra import Algebra, Term
 from headgate.spark.estimates.careful import around
 
 __all__ = [
-    "FIRST", "KAPPA", "MOST_ROWS", "SECOND", "SKEW", "borrowed", "first_terms", "second_terms",
+    "FIRST", "KAPPA", "SECOND", "SKEW", "borrowed", "first_terms", "second_terms", "spread_terms",
 ]  # fmt: skip
 
 #: What is summed over a pool's groups in turn: first these, then those about the pool's mean.
@@ -35,7 +35,7 @@ FIRST = ("groups", "free", "squares", "count", "values")
 SECOND = ("off", "noise", "cubes")
 
 #: A group counts for so many rows at most, lest the largest be the pool.
-MOST_ROWS = 10.0
+_MOST_ROWS = 10.0
 #: Of W / B, and at most so many rows: groups differ in their spread, too.
 KAPPA, _MOST_KAPPA = 0.7, 10.0
 #: How much of the skew counts: that of few rows is mostly of the pool.
@@ -46,8 +46,8 @@ _FREEDOM = 6.0
 
 def first_terms(ops: Algebra, s: Any) -> dict[str, Term]:
     """A group's part in the sums of `FIRST`."""
-    free = ops.least(ops.greatest(s.n - 1.0, 0.0), MOST_ROWS)
-    rows = ops.least(s.n, MOST_ROWS)
+    free = ops.least(ops.greatest(s.n - 1.0, 0.0), _MOST_ROWS)
+    rows = ops.least(s.n, _MOST_ROWS)
     return {
         "groups": ops.choose(ops.positive(s.n), 1.0, 0.0),
         "free": free,
@@ -57,20 +57,23 @@ def first_terms(ops: Algebra, s: Any) -> dict[str, Term]:
     }
 
 
-def second_terms(ops: Algebra, s: Any, first: Any) -> dict[str, Term]:
-    """A group's part in the sums of `SECOND`, once the pool's mean is known."""
-    rows = ops.least(s.n, MOST_ROWS)
+def spread_terms(ops: Algebra, s: Any, first: Any) -> dict[str, Term]:
+    """How far a mean is off that of all, squared, and how far chance alone would bring it; by rows."""
+    rows = ops.least(s.n, _MOST_ROWS)
     off = s.centre - ops.divide(first.values, first.count)
     square = ops.choose(
         ops.positive(s.n - 1.0), ops.known(s.square, 0.0), ops.divide(first.squares, first.free)
     )
+    return {"off": rows * off * off, "noise": rows * ops.divide(square, s.n)}
+
+
+def second_terms(ops: Algebra, s: Any, first: Any) -> dict[str, Term]:
+    """A group's part in the sums of `SECOND`, once the pool's mean is known."""
+    rows = ops.least(s.n, _MOST_ROWS)
+    off = s.centre - ops.divide(first.values, first.count)
     plain = ops.known(s.square, 0.0) * ops.divide(s.n - 1.0, s.n)
     cubes = ops.known(s.third, 0.0) + 3.0 * (plain * off) + off * off * off
-    return {
-        "off": rows * off * off,
-        "noise": rows * ops.divide(square, s.n),
-        "cubes": rows * cubes,
-    }
+    return {**spread_terms(ops, s, first), "cubes": rows * cubes}
 
 
 def borrowed(

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headgate.spark.estimates.algebra import Algebra, Term
-from headgate.spark.estimates.borrowing import KAPPA, MOST_ROWS, SKEW
+from headgate.spark.estimates.borrowing import KAPPA, SKEW, first_terms, spread_terms
 from headgate.spark.estimates.careful import around
 
 __all__ = [
@@ -40,27 +40,14 @@ _MOST_EARLIER = 30.0
 
 
 def windows_of(ops: Algebra, s: Any) -> dict[str, Term]:
-    """A window's part in the sums of `WINDOWS`."""
-    free = ops.least(ops.greatest(s.n - 1.0, 0.0), MOST_ROWS)
-    rows = ops.least(s.n, MOST_ROWS)
-    return {
-        "windows": ops.choose(ops.positive(s.n), 1.0, 0.0),
-        "free": free,
-        "squares": free * ops.known(s.square, 0.0),
-        "count": rows,
-        "values": rows * s.centre,
-        "cubes": rows * ops.known(s.third, 0.0),
-    }
+    """A window's part in the sums of `WINDOWS`: those of a pool's group, and its third moment."""
+    own = first_terms(ops, s)
+    return {"windows": own.pop("groups"), **own, "cubes": own["count"] * ops.known(s.third, 0.0)}
 
 
 def moves_of(ops: Algebra, s: Any, every: Any) -> dict[str, Term]:
     """A window's part in the sums of `MOVES`, given the sums of every window, this one included."""
-    rows = ops.least(s.n, MOST_ROWS)
-    off = s.centre - ops.divide(every.values, every.count)
-    square = ops.choose(
-        ops.positive(s.n - 1.0), ops.known(s.square, 0.0), ops.divide(every.squares, every.free)
-    )
-    return {"off": rows * off * off, "noise": rows * ops.divide(square, s.n)}
+    return spread_terms(ops, s, every)
 
 
 def remembered(ops: Algebra, s: Any, earlier: Any, every: Any, moves: Any) -> Term:
