@@ -46,10 +46,10 @@ _PLAN = Plan(
     0.1,
 )
 _FITS = RowBudget(1.0, 0.1, 0.001, 0.0001, 100.0, 1000.0, 0.1, 1.0, grant=TimeGrant(10.0, 1.0, 2.0))
-_WORTH = RowSic.from_json(dict.fromkeys(RowSic.__dataclass_fields__, 2))
+_ROW_SIC = RowSic.from_json(dict.fromkeys(RowSic.__dataclass_fields__, 2))
 _SIZING = Sizing.from_json([[0, "bytes", 500.0, 2000.0, 0.25, -1.4, 0.0, 1]])
 _OFFER = Offer(
-    Budget(0.5, "shedding", "why", sic=0.5, fits=_FITS, worth=_WORTH),
+    Budget(0.5, "shedding", "why", sic=0.5, fits=_FITS, row_sic=_ROW_SIC),
     GroupStats({1: 2, 3: 4}, 6, {"a": 1}, Strata(2, (1.0, 2.0), 0.5), 5, "x"),
     _SIZING,
 )
