@@ -25,7 +25,7 @@ from headgate.testing.faults.folders import FOLDER_FAULTS
 from tests.run.test_gate_run import Job
 
 pytest.importorskip("pyspark")
-from headgate.spark.gate.task_plan import TaskPlan
+from headgate.spark.gate.pin.task_plan import TaskPlan
 
 ROWS, SHED = 1000, Plan(0.5)
 

@@ -38,13 +38,13 @@ from headgate.spark.gate.identity import (
 )
 from headgate.spark.gate.lineage import limits_in, relation_to_source, require_stable
 from headgate.spark.gate.meter import before_gate, behind_draw, behind_gate, metric_names
-from headgate.spark.gate.plan_source import FORMAT, PlanSource
+from headgate.spark.gate.pin.plan_source import FORMAT, PlanSource
+from headgate.spark.gate.pin.resolver import Resolver
+from headgate.spark.gate.pin.task_plan import TaskPlan
 from headgate.spark.gate.predicates import require_predicate
 from headgate.spark.gate.read_limits import read_limit
 from headgate.spark.gate.rescue_refused import STATE_FORMAT, refuse_frame
-from headgate.spark.gate.resolver import Resolver
 from headgate.spark.gate.shape import THRESHOLD, WEIGHT, GateShape, Limits, quoted, quoted_name
-from headgate.spark.gate.task_plan import TaskPlan
 from headgate.spark.gate.trial import try_workers
 from headgate.spark.gate.upstream import Upstream
 from headgate.spark.gate.weights import GATES, chained, gates_of

@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from headgate.spark.checkpoint import check_checkpoint
 from headgate.spark.dropped.call import dropped_by
 from headgate.spark.gate.identity import seed_of
-from headgate.spark.gate.task_plan import TaskPlan
+from headgate.spark.gate.pin.task_plan import TaskPlan
 from headgate.spark.join.arguments import (
     JoinWindows,
     check_choices,

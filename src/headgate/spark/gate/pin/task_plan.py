@@ -12,8 +12,8 @@ from headgate.core.plan import KEEP_ALL, Plan
 from headgate.core.rescue import Rescue
 from headgate.errors import NamedTwice, OwnedElsewhere, RescueRefused, ShapeChanged
 from headgate.spark.checkpoint import checkpoint_place
+from headgate.spark.gate.pin.resolver import SizedBatches
 from headgate.spark.gate.rescue_refused import refuse_run, refuse_sink, refuse_state
-from headgate.spark.gate.resolver import SizedBatches
 from headgate.store.attempts import Attempts, Bounds
 from headgate.store.gate_call import UNKNOWN_CALL, GateCall
 from headgate.store.lease import Holder, Watch
