@@ -24,13 +24,13 @@ from headgate.core.time_grant import TimeGrant
 from headgate.errors import HeadgateError
 from headgate.settings import GateSettings
 from headgate.store.folder import read_json, write_json
-from headgate.store.gate_call import GateCall
+from headgate.store.gate_files.gate_call import GateCall
+from headgate.store.gate_files.recipes import followed_in
 from headgate.store.lease import Holder
 from headgate.store.ledger.audit import audit
 from headgate.store.ledger.record import Findings, Record
 from headgate.store.ledger.records import Ledger
 from headgate.store.plans import PinnedPlan, PlanStore
-from headgate.store.recipes import followed_in
 from headgate.store.repaid.marks import Mark
 from headgate.store.settings_file import SettingsFile
 from headgate.store.stored_json import parsed_json

@@ -18,7 +18,7 @@ from headgate.errors import NamedTwice
 from headgate.store.beats import beats_place, heard_in
 from headgate.store.file_age import age_by_the_store
 from headgate.store.folder import claim_json, names_in, write_json
-from headgate.store.gate_call import UNKNOWN_CALL, GateCall
+from headgate.store.gate_files.gate_call import UNKNOWN_CALL, GateCall
 from headgate.store.lease import Holder, Lease, Watch, this_process
 from headgate.store.pinned_plan import PinnedPlan
 from headgate.store.places.contract import Held

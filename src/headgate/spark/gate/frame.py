@@ -57,7 +57,7 @@ from headgate.spark.recipe.recipe import note
 from headgate.spark.sic.column import SIC, require_sic, row_sic
 from headgate.spark.tables.delta_source import delta_table_of
 from headgate.spark.versions.aggregates import has_heaviest, require_heaviest
-from headgate.store.gate_call import UNKNOWN_CALL, GateCall, new_call
+from headgate.store.gate_files.gate_call import UNKNOWN_CALL, GateCall, new_call
 from headgate.store.lease import this_process
 from headgate.store.settings_file import SettingsFile
 

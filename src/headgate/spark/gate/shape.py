@@ -21,8 +21,8 @@ from headgate.spark.groups.strata import DRAWN, StrataShape
 from headgate.spark.groups.task import Known
 from headgate.spark.groups.two_passes import SCRATCH_OF_PASSES, TwoPasses
 from headgate.store.folder import read_json, write_json
+from headgate.store.gate_files.shape_files import shape_path
 from headgate.store.places.place import Place
-from headgate.store.shape_files import shape_path
 
 __all__ = ["SCRATCH", "THRESHOLD", "WEIGHT", "GateShape", "Limits", "quoted", "quoted_name"]
 

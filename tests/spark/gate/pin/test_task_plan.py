@@ -16,7 +16,7 @@ from headgate.settings import GateSettings
 from headgate.spark.gate.pin import task_plan
 from headgate.spark.gate.pin.task_plan import TaskPlan, batch_of_task, run_of_task
 from headgate.spark.gate.shape import GateShape
-from headgate.store.gate_call import GateCall
+from headgate.store.gate_files.gate_call import GateCall
 from headgate.store.lease import this_process
 from headgate.store.plans import PlanStore
 from headgate.store.query_facts import tell_checkpoint

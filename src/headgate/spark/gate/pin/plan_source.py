@@ -19,7 +19,7 @@ from headgate.core.rescue import Rescue
 from headgate.spark.gate.pin.resolver import Resolver
 from headgate.spark.gate.pin.task_plan import TaskPlan, batch_of_task
 from headgate.store.folder import claim_json, is_used, read_json, unclaim
-from headgate.store.gate_call import GateCall
+from headgate.store.gate_files.gate_call import GateCall
 from headgate.store.lease import Holder
 from headgate.store.places.place import Place, place_from
 
