@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from headgate.errors import BadArgument, ControlFolderError
-from headgate.sites.exchange import Exchange
-from headgate.sites.history import History
-from headgate.sites.object_history import ObjectHistory
+from headgate.sites.service.exchange import Exchange
+from headgate.sites.service.history import History
+from headgate.sites.service.object_history import ObjectHistory
 from headgate.sites.shared import SharedSite
 from headgate.store.folder import read_json, write_json
 from headgate.store.places.place import Place, asks_server
