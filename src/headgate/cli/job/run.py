@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headgate.cli.job_screen import Screen
+from headgate.cli.job.job_screen import Screen
 from headgate.cli.plumbing import import_or_explain, json_option, print_json
 from headgate.durations import seconds
 from headgate.errors import BadArgument
@@ -107,7 +107,7 @@ def _refuse(error: JobProblems, file: Path, as_json: bool) -> None:
 
 def _run(job: Job, log: Path, limit_s: float | None, once: bool, screen: Screen) -> Outcome:
     quiet_session: Any = import_or_explain("headgate.demo.session:quiet_session", "spark")
-    from headgate.cli.job_settings import session_settings
+    from headgate.cli.job.job_settings import session_settings
     from headgate.spark.job.build import start_job
     from headgate.spark.job.running import RunningJob
 
