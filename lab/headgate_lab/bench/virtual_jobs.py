@@ -224,4 +224,4 @@ def best_constant_rows(job: Job, run: list[BatchRun]) -> float | None:
     for _ in range(30):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if inside(middle) else (low, middle)
-    return sum(np.minimum(rows, low).tolist())
+    return float(sum(np.minimum(rows, low).tolist()))
