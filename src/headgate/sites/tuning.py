@@ -34,9 +34,9 @@ class CapacityTuning:
     #: Share of the target. The trim grows only while all batches take less. The gap below `late` keeps
     #: the trim from going up and down with every batch.
     early: float = 0.75
-    #: Share of the target at which a correction aims: between `early` and `late`, where it may rest. Not
-    #: flat: it is the choice between more rows and more batches in time (0.7 instead of 0.85: 5 % less
-    #: SIC, 1.5 % more batches in time; 0.925: the reverse).
+    #: Share of the target at which a correction aims: between `early` and `late`, where it may rest. It
+    #: is the choice between more rows and more batches in time (0.7 instead of 0.85: 3 % less SIC, 2 %
+    #: more batches in time; 0.925: 4 % more, and 2 % fewer).
     aim: float = 0.85
     #: Factor. The trim falls by no more than this for one batch, which is no trend.
     most_cut: float = 0.7
@@ -51,7 +51,7 @@ class CapacityTuning:
     most_trim: float = 4.0
     #: Factor a second by which the trim grows. It falls in one batch and grows in half a minute, since
     #: too much is paid for by all queries at once, and too little only by some rows. Not flat, as above:
-    #: twice as fast is 5 % more SIC and 2 % fewer batches in time.
+    #: twice as fast is 7 % more SIC and 3 % fewer batches in time.
     growth: float = 1.04
     #: Seconds that one batch lets it grow at most: a stream with a long trigger speaks for the time
     #: since its last batch, but not for minutes.
@@ -65,8 +65,7 @@ class CapacityTuning:
     alone: float = 0.2
     beside_derived: float = 0.05
     #: Share of the cores. Where all streams together use less, nobody is late because of another. Not
-    #: flat upwards: a site that uses eight tenths of its cores is taken for idle then, and streams limit
-    #: themselves one by one.
+    #: flat upwards: above 1 every site is taken for idle, and streams limit themselves one by one.
     idle: float = 0.6
 
 
@@ -78,8 +77,8 @@ class StreamTuning:
     #: that is late for other reasons is not helped by fewer rows.
     on_rows: float = 0.2
     #: Seconds, and batches, without a report after which a stream has stopped and costs nothing. Longer
-    #: than a garbage collection or a slow commit, and shorter than people wait. Not flat upwards: a
-    #: source that pauses for half a minute has its share kept free all the time.
+    #: than a garbage collection or a slow commit, and shorter than people wait. At twice of it a source
+    #: that pauses for half a minute has its share kept free all the time, and others get 7 % less.
     silent_s: float = 15.0
     silent_batches: float = 5.0
     #: Share of the target. A stream whose batches take more without any row is late whatever is kept.
