@@ -18,7 +18,7 @@ from typing import Self
 from headgate.errors import BadArgument, HeadgateError, MissingExtra
 from headgate.spark.versions.kafka import connector_of, stand_in_of, token_provider
 from headgate.spark.versions.supported import installed
-from headgate.testing.artifacts import ArtifactsUnavailable, cache_dir, java, resolve
+from headgate.testing.artifacts import ArtifactsUnavailable, cache_dir, java_server, resolve
 from headgate.testing.tied_server import ServerFailed, TiedServer, free_ports, tail
 
 __all__ = [
@@ -126,7 +126,7 @@ class Broker(TiedServer):
         properties = folder / "server.properties"
         properties.write_text(_properties(folder / "data", port, controller))
         log = folder / "broker.log"
-        jvm = [java(), "-Xms64m", "-Xmx256m", "-cp", os.pathsep.join(jars)]
+        jvm = [*java_server("64m", "256m"), "-cp", os.pathsep.join(jars)]
         with log.open("wb") as sink:
             if not (folder / "data" / "meta.properties").exists():
                 cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
