@@ -12,7 +12,7 @@ from hypothesis import given
 from rich.table import Table
 
 from headgate.cli import main
-from headgate.cli.job_screen import Screen
+from headgate.cli.job.job_screen import Screen
 from headgate.cli.tables import console
 from headgate.core.plan import Plan
 from headgate.page.metrics import exposition

@@ -17,8 +17,8 @@ from headgate.core.plan_parts import DrawLevel, WorkLimit
 from headgate.demo.batches import Batch, Side
 from headgate.demo.run import DemoResult
 from headgate.settings import GateSettings
+from headgate.sites.service.ticker import Ticker
 from headgate.sites.shared import SharedSite
-from headgate.sites.ticker import Ticker
 from headgate.sites.wire.protocol import QueryReport
 from headgate.spark.backfill.repay import Repayment
 from headgate.store.guards import declare_guard

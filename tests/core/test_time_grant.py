@@ -18,7 +18,7 @@ from headgate.core.time_grant import TimeGrant
 from headgate.errors import BadArgument, SnapshotError
 
 GRANT = TimeGrant(1000.0, least_s=1.0, most_s=3.0)
-WORTH = RowSic(per_s=500.0, stw_s=10.0, sources=2, usual_s=1.0, pause_s=2.5, most=8000.0)
+ROW_SIC = RowSic(per_s=500.0, stw_s=10.0, sources=2, usual_s=1.0, pause_s=2.5, most=8000.0)
 
 
 def test_twice_the_time_is_twice_the_rows_and_a_burst_is_not() -> None:
@@ -61,28 +61,28 @@ def test_all_that_a_source_sends_in_a_window_is_worth_one_together(
 
 
 def test_rows_of_a_burst_are_worth_less_down_to_what_was_agreed() -> None:
-    usual, burst, flood = (WORTH.at(rows, 1.0) for rows in (500, 2000, 500_000))
+    usual, burst, flood = (ROW_SIC.at(rows, 1.0) for rows in (500, 2000, 500_000))
     assert 1 / usual == pytest.approx(2 * 5000)
     assert 1 / burst == pytest.approx(2 * 6500)
     assert 1 / flood == pytest.approx(2 * 8000)
-    assert WORTH.at(500, 60.0) == WORTH.at(500, None) == usual, "a pause is no time of collecting"
+    assert ROW_SIC.at(500, 60.0) == ROW_SIC.at(500, None) == usual, "a pause is no time of collecting"
 
 
 def test_an_offer_brings_all_of_it_to_whoever_pins() -> None:
-    budget = Budget(0.3, "shedding", "why", sic=1e-4, fits=RowBudget(1.0, grant=GRANT), worth=WORTH)
+    budget = Budget(0.3, "shedding", "why", sic=1e-4, fits=RowBudget(1.0, grant=GRANT), row_sic=ROW_SIC)
     offer = Offer(budget, GroupStats(), wanted=0.5)
     again = Offer.from_json(json.loads(json.dumps(offer.to_json())))
     assert again.budget == budget
     assert again.by_time
     found = again.at(8000, 2.0)
     assert found.keep == pytest.approx(0.5), "2000 of the 4000 that the policy would keep"
-    assert found.sic == pytest.approx(WORTH.at(8000, 2.0)), "all rows that come are the source's"
+    assert found.sic == pytest.approx(ROW_SIC.at(8000, 2.0)), "all rows that come are the source's"
     assert found.state == "shedding"
 
 
 def test_what_was_published_before_sites_granted_amounts_is_read() -> None:
     old = Offer(Budget(0.3, "shedding", sic=1e-4, fits=RowBudget(1.0)), GroupStats()).to_json()
-    assert "worth" not in old["budget"]
+    assert "row_sic" not in old["budget"]
     assert "grant" not in old["budget"]["fits"]
     found = Offer.from_json(old)
     assert not found.by_time

@@ -14,7 +14,7 @@ from headgate.run.gate_run import GateSpec
 from headgate.settings import GateSettings
 from headgate.spark.loop.loop import ControlLoop
 from headgate.spark.loop.specs import MOST_SPECS, Specs
-from headgate.store.gate_call import GateCall
+from headgate.store.gate_files.gate_call import GateCall
 from headgate.store.ledger.records import Ledger
 from headgate_lab.bench.year.load import MadeUpLoad
 from tests.loop.conftest import Session

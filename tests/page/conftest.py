@@ -16,8 +16,8 @@ from headgate import ValueClasses
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.page.server import PageServer
 from headgate.settings import GateSettings
+from headgate.sites.service.ticker import Ticker
 from headgate.sites.shared import SharedSite
-from headgate.sites.ticker import Ticker
 from headgate.sketches.cost_table import CostTable
 from headgate.store.folder import read_json, write_json
 from headgate.store.guards import declare_guard

@@ -216,7 +216,7 @@ class TestEveryPinHasAStory:
         self, control: Path
     ) -> None:
         pytest.importorskip("pyspark")
-        from headgate.spark.gate.task_plan import TaskPlan
+        from headgate.spark.gate.pin.task_plan import TaskPlan
 
         store = PlanStore(control, "g", "q")
         store.publish(Plan(0.1))

@@ -15,7 +15,7 @@ from headgate import LoadSample
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.run.gate_report import BatchReport
 from headgate.settings import GateSettings
-from headgate.store.gate_call import GateCall
+from headgate.store.gate_files.gate_call import GateCall
 from headgate.store.lease import this_process
 from headgate.store.ledger.audit import audit
 from headgate.store.ledger.records import Ledger, Record
@@ -25,7 +25,7 @@ from headgate.testing.faults.folders import FOLDER_FAULTS
 from tests.run.test_gate_run import Job
 
 pytest.importorskip("pyspark")
-from headgate.spark.gate.task_plan import TaskPlan
+from headgate.spark.gate.pin.task_plan import TaskPlan
 
 ROWS, SHED = 1000, Plan(0.5)
 

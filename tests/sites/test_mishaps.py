@@ -9,7 +9,7 @@ import pytest
 from headgate.core.load import LoadSample
 from headgate.errors import BadArgument
 from headgate.sites.allocator import SiteAllocator
-from headgate.sites.exchange import Exchange
+from headgate.sites.service.exchange import Exchange
 from headgate.sites.settings import SiteSettings
 from headgate.sites.shared import SharedSite
 from headgate.sites.shedders import Entitled, Offer, shedder

@@ -20,7 +20,7 @@ from headgate.run.gate_run import GateRun
 from headgate.run.gate_spec import GateSpec
 from headgate.settings import GateSettings
 from headgate.store.attempts import Attempts, Bounds
-from headgate.store.gate_call import GateCall
+from headgate.store.gate_files.gate_call import GateCall
 from headgate.store.lease import Holder
 from headgate.store.ledger.audit import audit
 from headgate.store.ledger.records import Ledger, Record

@@ -24,13 +24,13 @@ from headgate.core.time_grant import TimeGrant
 from headgate.errors import HeadgateError
 from headgate.settings import GateSettings
 from headgate.store.folder import read_json, write_json
-from headgate.store.gate_call import GateCall
+from headgate.store.gate_files.gate_call import GateCall
+from headgate.store.gate_files.recipes import followed_in
 from headgate.store.lease import Holder
 from headgate.store.ledger.audit import audit
 from headgate.store.ledger.record import Findings, Record
 from headgate.store.ledger.records import Ledger
 from headgate.store.plans import PinnedPlan, PlanStore
-from headgate.store.recipes import followed_in
 from headgate.store.repaid.marks import Mark
 from headgate.store.settings_file import SettingsFile
 from headgate.store.stored_json import parsed_json
@@ -46,10 +46,10 @@ _PLAN = Plan(
     0.1,
 )
 _FITS = RowBudget(1.0, 0.1, 0.001, 0.0001, 100.0, 1000.0, 0.1, 1.0, grant=TimeGrant(10.0, 1.0, 2.0))
-_WORTH = RowSic.from_json(dict.fromkeys(RowSic.__dataclass_fields__, 2))
+_ROW_SIC = RowSic.from_json(dict.fromkeys(RowSic.__dataclass_fields__, 2))
 _SIZING = Sizing.from_json([[0, "bytes", 500.0, 2000.0, 0.25, -1.4, 0.0, 1]])
 _OFFER = Offer(
-    Budget(0.5, "shedding", "why", sic=0.5, fits=_FITS, worth=_WORTH),
+    Budget(0.5, "shedding", "why", sic=0.5, fits=_FITS, row_sic=_ROW_SIC),
     GroupStats({1: 2, 3: 4}, 6, {"a": 1}, Strata(2, (1.0, 2.0), 0.5), 5, "x"),
     _SIZING,
 )

@@ -16,7 +16,7 @@ from headgate.core.offer import Offer
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.core.row_budget import RowBudget
 from headgate.errors import SnapshotError
-from headgate.store.gate_call import GateCall
+from headgate.store.gate_files.gate_call import GateCall
 from headgate.store.plans import PinnedPlan, PlanStore, Resolved
 
 FITS = RowBudget(aim_s=1.0, per_kept_s=0.001, whole=1200)

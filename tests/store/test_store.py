@@ -24,7 +24,7 @@ from headgate.store.folder import (
     used_control_folder,
     write_json,
 )
-from headgate.store.gate_call import GateCall
+from headgate.store.gate_files.gate_call import GateCall
 from headgate.store.lease import BEAT_S, GONE_S, this_process
 from headgate.store.ledger.records import Evidence, Findings, Ledger, Record, gates_in, queries_of
 from headgate.store.plans import PLAN_WAIT_S, PinnedPlan, PlanStore

@@ -15,8 +15,8 @@ from headgate.core.plan import KEEP_ALL, Plan
 from headgate.errors import ControlFolderError
 from headgate.page.metrics import exposition
 from headgate.page.render import render_panels
+from headgate.sites.service.ticker import Ticker
 from headgate.sites.shared import SharedSite
-from headgate.sites.ticker import Ticker
 from headgate.sketches.cost_table import CostTable
 from headgate.store.folder import write_json
 from headgate.store.guards import declare_guard

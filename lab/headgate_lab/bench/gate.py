@@ -28,7 +28,7 @@ from headgate.settings import GateSettings
 from headgate.spark.gate.call import gate
 from headgate.spark.gate.frame import Gate
 from headgate.spark.gate.identity import named_keys
-from headgate.spark.gate.plan_source import PlanSource
+from headgate.spark.gate.pin.plan_source import PlanSource
 from headgate.store.plans import PlanStore
 from headgate_lab.bench.progress import bench_progress
 

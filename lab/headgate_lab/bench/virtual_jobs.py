@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 from headgate import HoldDuration
 from headgate.control import ControllerConfig
-from headgate.whatif.arrivals import Rate, bursts, step
+from headgate.whatif.arrivals import Arrivals, Rate, bursts, step
 from headgate.whatif.microbatch import BatchRun, Cost, CostModel, MicroBatches, Workload
 
 __all__ = [
@@ -73,18 +76,23 @@ def workload(
     job: Job, load: float, shape: str = "smooth", *, trigger: float = 0.0, seed: int = 0
 ) -> Workload:
     """A job under a load in multiples of its capacity; `trigger` is in targets."""
-    rows, target = load * job.capacity, job.target_s
-    rate: Rate = (
-        bursts(rows, every_s=3 * target, seed=1000 + seed) if shape == "bursts" else step(rows, rows, 0)
-    )
+    target = job.target_s
     return Workload(
-        rate,
+        _rows(load * job.capacity, target, shape, seed),
         job.cost,
         trigger_s=trigger * target,
-        granule_s=target / 2 if shape == "whole stretches" else 0.0,
         source_cap=math.ceil(1.5 * job.capacity * target) if shape == "capped" else None,
         seed=seed,
     )
+
+
+@lru_cache(maxsize=512)
+def _rows(per_s: float, target_s: float, shape: str = "smooth", seed: int = 0) -> Arrivals:
+    """The same rows for every controller that is tried on them: they are summed up once."""
+    rate: Rate = step(per_s, per_s, 0.0)
+    if shape == "bursts":
+        rate = bursts(per_s, every_s=3 * target_s, seed=1000 + seed)
+    return Arrivals(rate, granule_s=target_s / 2 if shape == "whole stretches" else 0.0)
 
 
 def hold(
@@ -180,7 +188,7 @@ def hold_cold(
     aim, cost = job.target_s * math.exp(-1.645 * noise), warm_up.cost(job)
     runs = []
     for seed in seeds:
-        rows = step(load * job.capacity, load * job.capacity, 0.0)
+        rows = _rows(load * job.capacity, job.target_s)
         engine = MicroBatches(Workload(rows, cost, seed=seed), config(job.target_s))
         engine.now = 2 * job.target_s
         found = []
@@ -199,13 +207,16 @@ def best_constant_rows(job: Job, run: list[BatchRun]) -> float | None:
     Each batch has its own luck, which is known afterwards: what it took by what its rows cost. None
     where no budget would have done.
     """
-    luck = [(b.arrived, b.duration / b.expected) for b in run]
+    rows = np.array([b.arrived for b in run], np.float64)
+    luck = np.array([b.duration / b.expected for b in run])
+    cost = job.cost
 
     def inside(budget: float) -> bool:
-        times = (job.cost.seconds(min(n, budget), n) * factor for n, factor in luck)
-        return sum(t <= job.target_s for t in times) >= INSIDE * len(luck)
+        kept = np.minimum(rows, budget)
+        times = (cost.fixed_s + cost.per_kept_s * kept + cost.per_arrived_s * rows) * luck
+        return int((times <= job.target_s).sum()) >= INSIDE * len(run)
 
-    low, high = 0.0, float(max(n for n, _ in luck))
+    low, high = 0.0, float(rows.max())
     if not inside(low):
         return None
     if inside(high):
@@ -213,4 +224,4 @@ def best_constant_rows(job: Job, run: list[BatchRun]) -> float | None:
     for _ in range(30):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if inside(middle) else (low, middle)
-    return sum(min(n, low) for n, _ in luck)
+    return float(sum(np.minimum(rows, low).tolist()))

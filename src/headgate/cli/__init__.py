@@ -11,10 +11,10 @@ from headgate.cli.coordinator import coordinator
 from headgate.cli.demo import demo
 from headgate.cli.doctor import doctor
 from headgate.cli.federation import federation
-from headgate.cli.init import init
+from headgate.cli.job.init import init
+from headgate.cli.job.run import run
 from headgate.cli.ledger import ledger
 from headgate.cli.plumbing import CommandsOfOthers, LazyGroup
-from headgate.cli.run import run
 from headgate.cli.serve import serve
 from headgate.cli.set import set_
 from headgate.cli.status import status

@@ -100,7 +100,7 @@ class Budget:
     #: How many rows fit of a batch whose size is known; None where `keep` is all that there is to say.
     fits: RowBudget | None = None
     #: At a site: what a row of a batch is worth whose size is known; None where `sic` is all there is.
-    worth: RowSic | None = None
+    row_sic: RowSic | None = None
 
     def at(self, arrived: int, covers_s: float | None = None) -> Budget:
         """The budget for a batch of so many rows: what a plan is made from when it is pinned.
@@ -117,5 +117,5 @@ class Budget:
         state = self.state
         if state in ("idle", "shedding", "min_keep"):
             state = "idle" if keep >= 1.0 else "min_keep" if keep <= self.fits.min_keep else "shedding"
-        sic = self.sic if self.worth is None or arrived <= 0 else self.worth.at(arrived, covers_s)
+        sic = self.sic if self.row_sic is None or arrived <= 0 else self.row_sic.at(arrived, covers_s)
         return replace(self, keep=keep, rows=keep * arrived, state=state, sic=sic)

@@ -47,15 +47,15 @@ class Offer:
     def by_time(self) -> bool:
         """Whether the time that a batch covers changes what it gets."""
         fits = self.budget.fits
-        return self.budget.worth is not None or (fits is not None and fits.grant is not None)
+        return self.budget.row_sic is not None or (fits is not None and fits.grant is not None)
 
     def at(self, rows: float, covers_s: float | None = None) -> Budget:
         """The budget for a batch of so many rows, that covers so many seconds where that is known."""
         budget = self.budget.at(round(rows * self.wanted), covers_s)
-        if self.budget.worth is None or rows <= 0:
+        if self.budget.row_sic is None or rows <= 0:
             return budget
         # All rows that come are the source's, whatever a policy would never keep.
-        return replace(budget, sic=self.budget.worth.at(rows, covers_s))
+        return replace(budget, sic=self.budget.row_sic.at(rows, covers_s))
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object, for the plan's file."""
@@ -87,19 +87,19 @@ class Offer:
 def _budget_to_json(budget: Budget) -> dict[str, Any]:
     fits = None if budget.fits is None else budget.fits.to_json()
     value = {"keep": budget.keep, "state": budget.state, "why": budget.why, "sic": budget.sic}
-    worth = {} if budget.worth is None else {"worth": budget.worth.to_json()}
-    return {**value, "fits": fits, **worth}
+    row_sic = {} if budget.row_sic is None else {"row_sic": budget.row_sic.to_json()}
+    return {**value, "fits": fits, **row_sic}
 
 
 def _budget_from_json(value: Mapping[str, Any]) -> Budget:
-    fits, sic, worth = value["fits"], value["sic"], value.get("worth")
+    fits, sic, row_sic = value["fits"], value["sic"], value.get("row_sic")
     return Budget(
         keep=float(value["keep"]),
         state=str(value["state"]),
         why=str(value["why"]),
         sic=None if sic is None else float(sic),
         fits=None if fits is None else RowBudget.from_json(fits),
-        worth=None if worth is None else RowSic.from_json(worth),
+        row_sic=None if row_sic is None else RowSic.from_json(row_sic),
     )
 
 

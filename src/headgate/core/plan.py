@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headgate.core.plan_parts import DrawLevel, RowDraw, WorkLimit
+from headgate.core.versions import require_version
 from headgate.errors import BadArgument, SnapshotError
 
 __all__ = ["KEEP_ALL", "SCALE", "Plan", "threshold"]
@@ -126,11 +127,7 @@ class Plan:
     def from_json(cls, value: Mapping[str, Any]) -> Plan:
         """The plan that `to_json` wrote."""
         version = value.get("v") if isinstance(value, Mapping) else None
-        if version != _VERSION:
-            raise SnapshotError(
-                f"a plan of version {version!r} was stored; this Headgate reads version "
-                f"{_VERSION}: use the Headgate that wrote it, or start with a new control folder"
-            )
+        require_version("a plan", version, _VERSION, "start with a new control folder")
         try:
             groups = value["exceptions"]
             return cls(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from headgate.core.time_grant import TimeGrant
+from headgate.core.versions import require_version
 from headgate.errors import BadArgument, SnapshotError
 
 __all__ = ["RowBudget"]
@@ -106,11 +107,7 @@ class RowBudget:
     def from_json(cls, value: Mapping[str, Any]) -> RowBudget:
         """The budget that `to_json` wrote."""
         version = value.get("v") if isinstance(value, Mapping) else None
-        if version != _VERSION:
-            raise SnapshotError(
-                f"a row budget of version {version!r} was stored; this Headgate reads version "
-                f"{_VERSION}: use the Headgate that wrote it, or start with a new control folder"
-            )
+        require_version("a row budget", version, _VERSION, "start with a new control folder")
         try:
             grant = value.get(_GRANT)
             return cls(

@@ -46,7 +46,7 @@ class Key:
 
 
 def text(value: Any, name: str) -> str:
-    """Some text."""
+    """The value, if it is text that is not empty."""
     if not isinstance(value, str) or not value.strip():
         raise BadArgument(f'{name}={value!r} is not a text in quotes: write {name} = "..."')
     return value
@@ -62,7 +62,7 @@ def texts(value: Any, name: str) -> str | tuple[str, ...]:
 
 
 def flag(value: Any, name: str) -> bool:
-    """True or false."""
+    """The value, if it is true or false."""
     if not isinstance(value, bool):
         raise BadArgument(f"{name}={value!r}: write true or false, without quotes")
     return value
@@ -80,7 +80,7 @@ def whole(least: int) -> Check:
 
 
 def number(value: Any, name: str) -> float:
-    """Any number."""
+    """The value, if it is a number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BadArgument(f"{name}={value!r} is not a number: write it without quotes")
     return value

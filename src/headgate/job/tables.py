@@ -33,7 +33,7 @@ class Notes:
         self.problems: list[Problem] = []
 
     def add(self, path: tuple[str, ...], message: str) -> None:
-        """One more mistake."""
+        """Note a mistake at this key, with the line that it stands on."""
         self.problems.append(self.lines.problem(path, self.secrets.shown(message)))
 
 

@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from headgate.core.versions import require_version
 from headgate.errors import SnapshotError
 from headgate.joins.arrays import Floats
 from headgate.joins.conditions import Condition, Equal, InnerProduct, Overlap, Subset, Superset
@@ -123,11 +124,7 @@ class ItemCounts:
         if len(data) < _HEAD.size or data[:4] != _MAGIC:
             raise SnapshotError("these bytes are no item counts: give what ItemCounts.to_bytes wrote")
         _, version, width, weighted, size, n, _ = _HEAD.unpack(data[: _HEAD.size])
-        if version != _VERSION:
-            raise SnapshotError(
-                f"item counts of version {version} were stored; this Headgate reads version {_VERSION}: "
-                "use the Headgate that wrote them, or start with an empty state"
-            )
+        require_version("item counts", version, _VERSION, "start with an empty state")
         whole = _HEAD.size + size * (width + 4 * weighted)
         if len(data) != whole:
             raise SnapshotError(

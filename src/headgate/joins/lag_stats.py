@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from headgate.core.versions import require_version
 from headgate.errors import BadArgument, SnapshotError
 from headgate.joins.arrays import Floats
 
@@ -183,11 +184,7 @@ class LagStats:
         if len(data) < _HEAD.size or data[:4] != _MAGIC:
             raise SnapshotError("these bytes are no join statistics: give what LagStats.to_bytes wrote")
         _, version, lags, kinds = _HEAD.unpack(data[: _HEAD.size])
-        if version != _VERSION:
-            raise SnapshotError(
-                f"join statistics of version {version} were stored; this Headgate reads version "
-                f"{_VERSION}: use the Headgate that wrote them, or start with an empty state"
-            )
+        require_version("join statistics", version, _VERSION, "start with an empty state")
         if len(data) != _HEAD.size + 32 * lags * kinds:
             raise SnapshotError(
                 f"join statistics of {lags} x {kinds} take {_HEAD.size + 32 * lags * kinds} bytes, and "

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from headgate.errors import BadArgument, HeadgateError
-from headgate.store.places.place import ObjectPath, Place
+from headgate.store.places.place import Place, asks_server
 from headgate.view.observer import Observer, View
 from headgate.view.verdict import Verdict
 from headgate.view.wording import ago_text, clock_text
@@ -29,7 +29,7 @@ _LEAST_S = 0.2
 def refresh_s_of(control: Place, given: float | None) -> float:
     """How often a page looks at this store, where nobody says."""
     if given is None:
-        return _OBJECTS_S if isinstance(control, ObjectPath) else _FOLDER_S
+        return _OBJECTS_S if asks_server(control) else _FOLDER_S
     if not _LEAST_S <= given <= 3600.0:
         raise BadArgument(f"refresh={given!r}: give {_LEAST_S:g} to 3600 seconds between two looks")
     return given

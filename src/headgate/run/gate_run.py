@@ -24,10 +24,10 @@ from headgate.run.groups_seen import GroupsSeen
 from headgate.run.run import SettledRun
 from headgate.settings import GateSettings
 from headgate.store.attempts import Attempts
+from headgate.store.gate_files.recipes import Followed, note_recipe
 from headgate.store.ledger.records import Evidence, Findings, Record, Size
 from headgate.store.plans import PinnedPlan
 from headgate.store.query_facts import checkpoint_of
-from headgate.store.recipes import Followed, note_recipe
 
 __all__ = ["GateRun"]
 

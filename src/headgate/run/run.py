@@ -11,7 +11,6 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from headgate.core.plan import Plan
@@ -25,7 +24,7 @@ from headgate.store.keeping.upkeep import Upkeep
 from headgate.store.ledger.bookkeeper import Bookkeeper
 from headgate.store.ledger.records import Ledger, Record
 from headgate.store.ledger.standing import Standing
-from headgate.store.places.place import Place
+from headgate.store.places.place import Place, asks_server
 from headgate.store.plans import PinnedPlan, PlanStore
 from headgate.store.settings_file import SettingsFile
 
@@ -257,7 +256,7 @@ class SettledRun(BookedRun[WithSettings, R]):
         There it is one request for all gates: whether anything was changed at all.
         """
         file = SettingsFile(self.spec.control, self.spec.name)
-        if isinstance(self.spec.control, Path):
+        if not asks_server(self.spec.control):
             return file.overrides()
         now, mark = time.monotonic(), last_change(self.spec.control, _ASK_S)
         if self._asked is None or self._asked[1] != mark or now - self._asked[0] >= _ASK_ANYWAY_S:

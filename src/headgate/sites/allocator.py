@@ -227,13 +227,14 @@ class SiteAllocator:
 
     def expected(self, gate: GateAccount, now_s: float) -> float:
         """Rows a second that the next batch brings: a rise counts at once, a fall by and by."""
-        stream = self.state.streams[gate.stream]
-        window = gate.arrivals.window(max(stream.interval_s, 1e-3))
-        latest = gate.arrivals.rows(window, None) / window
-        over_window = gate.offered.per_second(now_s)
-        if gate.batches < 2:
-            return over_window
-        return over_window if self._is_quiet(gate, now_s) else latest
+        if gate.batches < 2 or self._is_quiet(gate, now_s):
+            return gate.offered.per_second(now_s)
+        window = self._window(gate)
+        return gate.arrivals.rows(window, None) / window
+
+    def _window(self, gate: GateAccount) -> float:
+        """How long a batch of the gate collects at most."""
+        return gate.arrivals.window(max(self.state.streams[gate.stream].interval_s, 1e-3))
 
     def coming(self, gate: GateAccount, now_s: float) -> float:
         """Rows a second of its next batch that has any.
@@ -247,9 +248,8 @@ class SiteAllocator:
     def _is_quiet(self, gate: GateAccount, now_s: float) -> bool:
         """Whether its rows stay away."""
         stream = self.state.streams[gate.stream]
-        window = gate.arrivals.window(max(stream.interval_s, 1e-3))
         silent = now_s - self.state.seen_s(gate)
-        return silent > self.settings.tuning.rate.quiet * max(window, stream.duration_s)
+        return silent > self.settings.tuning.rate.quiet * max(self._window(gate), stream.duration_s)
 
     def possible(
         self, gate: GateAccount, now_s: float, over_s: float, *, returning: bool = False

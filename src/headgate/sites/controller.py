@@ -73,9 +73,9 @@ class SiteShareController(Controller):
             clock = self._config.clock()
             keep = self._keep(allocator, clock)
             fits = self._fits(allocator, clock)
-            worth = allocator.state.row_sic(gate)
+            row_sic = allocator.state.row_sic(gate)
             why = _why_first(fits)
-            return Budget(keep, "idle", why, sic=gate.sic or None, fits=fits, worth=worth)
+            return Budget(keep, "idle", why, sic=gate.sic or None, fits=fits, row_sic=row_sic)
 
     def _fits(self, allocator: SiteAllocator, now_s: float) -> RowBudget:
         """How many rows a gate may keep of a batch of any size, by the time that the batch covers."""
@@ -137,7 +137,7 @@ class SiteShareController(Controller):
         sic = None if gate.derived else gate.sic
         fits = self._fits(allocator, now)
         state = "idle" if keep >= 1.0 else "shedding"
-        return Budget(keep, state, why, sic=sic, fits=fits, worth=allocator.state.row_sic(gate))
+        return Budget(keep, state, why, sic=sic, fits=fits, row_sic=allocator.state.row_sic(gate))
 
     def snapshot(self) -> dict[str, Any]:
         """The gate's name: what was learned is in the site's own snapshot."""
@@ -146,7 +146,7 @@ class SiteShareController(Controller):
 
 def _told(budget: Budget) -> tuple[float | None, ...]:
     """What a budget says, number by number."""
-    fits, worth = budget.fits, budget.worth
+    fits, row_sic = budget.fits, budget.row_sic
     grant = None if fits is None else fits.grant
     return (
         budget.keep,
@@ -155,8 +155,8 @@ def _told(budget: Budget) -> tuple[float | None, ...]:
         None if fits is None else fits.max_keep,
         None if grant is None else grant.rows_per_s,
         None if grant is None else grant.most_s,
-        None if worth is None else worth.per_s,
-        None if worth is None else worth.most,
+        None if row_sic is None else row_sic.per_s,
+        None if row_sic is None else row_sic.most,
     )
 
 

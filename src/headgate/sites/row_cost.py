@@ -75,12 +75,13 @@ class RowCost:
         return any(y > tuning.odd * seconds for x, y in self._bounds if x <= tuning.apart * rows)
 
     def _learn(self) -> None:
-        points = list(self._seen)
+        # With the rows that another batch must have at least to be told apart from this one.
+        points = [(x, y, self._tuning.apart * max(x, 1.0)) for x, y in self._seen]
         slopes = [
             (y - v) / (x - u)
-            for i, (x, y) in enumerate(points)
-            for u, v in points[:i]
-            if max(x, u) >= self._tuning.apart * max(min(x, u), 1.0)
+            for i, (x, y, more) in enumerate(points)
+            for u, v, more_than_u in points[:i]
+            if x >= more_than_u or u >= more
         ]
         self._told = len(slopes) >= self._tuning.pairs
         least = self._tuning.least * self._bound

@@ -284,9 +284,9 @@ class SiteState:
         """The queries of this site."""
         return tuple(self.accounts)
 
-    def _count(self, query: str) -> int:
-        """|S|: how many sources the whole query has."""
-        here = len(self.sources_of(query))
+    def _count(self, query: str, here: int | None = None) -> int:
+        """|S|: how many sources the whole query has; `here` are those of this site, where counted."""
+        here = len(self.sources_of(query)) if here is None else here
         of = self.accounts[query].of
         update = self.updates.get(query)
         said = 0 if update is None else update.sources
@@ -305,8 +305,9 @@ class SiteState:
 
     def view(self, query: str, now_s: float) -> QueryView:
         """The query as this site sees it."""
-        known, total = self.accounts[query], self._count(query)
-        share = min(1.0, len(self.sources_of(query)) / total)
+        known, here = self.accounts[query], len(self.sources_of(query))
+        total = self._count(query, here)
+        share = min(1.0, here / total)
         accepted = self.accepted(query, now_s)
         update = self.updates.get(query)
         measured = self.result_sic(query, now_s)

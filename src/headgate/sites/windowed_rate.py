@@ -39,6 +39,8 @@ class WindowedRate:
         self._tuning = tuning or RateTuning()
         #: Seconds of collection, amount.
         self._batches: deque[tuple[float, float]] = deque()
+        #: Their sums, which are asked for far more often than a batch comes.
+        self._span = self._amount = 0.0
         self._start: float | None = None
         self._heard = 0.0
         #: The latest spacings as they were, pauses too.
@@ -66,16 +68,15 @@ class WindowedRate:
             if spacing > self._tuning.quiet * usual_s:
                 spacing = usual_s
         self._batches.append((spacing, amount))
+        self._span = sum(spacing for spacing, _ in self._batches)
         while len(self._batches) > 1 and self._span - self._batches[0][0] >= self._stw:
             self._batches.popleft()
+            self._span = sum(spacing for spacing, _ in self._batches)
+        self._amount = sum(amount for _, amount in self._batches)
 
     def at_work(self, now_s: float) -> None:
         """Note that the next batch is being processed: the time without a report is no silence."""
         self._heard = max(self._heard, now_s)
-
-    @property
-    def _span(self) -> float:
-        return sum(spacing for spacing, _ in self._batches)
 
     def per_second(self, now_s: float) -> float:
         """The amount a second; it fades when no batch comes any more."""
@@ -85,7 +86,7 @@ class WindowedRate:
         silent = now_s - self._heard
         if silent > self._tuning.quiet * span / len(self._batches):
             span += silent
-        return sum(amount for _, amount in self._batches) / span
+        return self._amount / span
 
     @property
     def usual_s(self) -> float:
@@ -95,8 +96,7 @@ class WindowedRate:
     @property
     def while_collecting(self) -> float:
         """The amount a second while batches came: silence since then does not count."""
-        span = self._span
-        return sum(amount for _, amount in self._batches) / span if span > 0.0 else 0.0
+        return self._amount / self._span if self._span > 0.0 else 0.0
 
     def pause_s(self, usual_s: float) -> float:
         """The time from batch to batch above which it is a pause, in which nothing was collected."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from headgate.core.versions import require_version
 from headgate.errors import BadArgument, SnapshotError
 from headgate.sketches.hashing import HashFamily, check_seed
 
@@ -150,11 +151,7 @@ class CostSketch:
         if len(data) < _HEAD.size or data[:4] != _MAGIC:
             raise SnapshotError("these bytes are no count-min pair: give what CostSketch.to_bytes wrote")
         _, version, rows, columns, seed, count, work = _HEAD.unpack(data[: _HEAD.size])
-        if version != _VERSION:
-            raise SnapshotError(
-                f"a count-min pair of version {version} was stored; this Headgate reads version "
-                f"{_VERSION}: use the Headgate that wrote it, or learn the costs again"
-            )
+        require_version("a count-min pair", version, _VERSION, "learn the costs again")
         size = rows * columns
         if len(data) != _HEAD.size + 16 * size:
             raise SnapshotError(

@@ -6,6 +6,7 @@ import struct
 
 import numpy as np
 
+from headgate.core.versions import require_version
 from headgate.errors import BadArgument, SnapshotError
 from headgate.sketches.hashing import HashFamily, check_seed
 
@@ -92,11 +93,7 @@ class CostTable:
         if len(data) < _HEAD.size or data[:4] != _MAGIC:
             raise SnapshotError("these bytes are no cost table: give what CostTable.to_bytes wrote")
         _, version, sets, packed, seed, count, mean = _HEAD.unpack(data[: _HEAD.size])
-        if version != _VERSION:
-            raise SnapshotError(
-                f"a cost table of version {version} was stored; this Headgate reads version {_VERSION}: "
-                "use the Headgate that wrote it, or learn the costs again"
-            )
+        require_version("a cost table", version, _VERSION, "learn the costs again")
         ways = packed & 0xFF
         size = sets * ways
         if len(data) != _HEAD.size + 24 * size:  # in front of a table of whatever size they say

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from headgate.core.rescue import Rescue, within
 from headgate.store.folder import claim_json, names_in, read_json
-from headgate.store.gate_call import GateCall
+from headgate.store.gate_files.gate_call import GateCall
 from headgate.store.lease import Holder
 from headgate.store.pinned_plan import PinnedPlan
 from headgate.store.places.place import Place

@@ -9,7 +9,6 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from headgate.core.batch_size import RowsExpected
@@ -19,11 +18,11 @@ from headgate.errors import NamedTwice
 from headgate.store.beats import beats_place, heard_in
 from headgate.store.file_age import age_by_the_store
 from headgate.store.folder import claim_json, names_in, write_json
-from headgate.store.gate_call import UNKNOWN_CALL, GateCall
+from headgate.store.gate_files.gate_call import UNKNOWN_CALL, GateCall
 from headgate.store.lease import Holder, Lease, Watch, this_process
 from headgate.store.pinned_plan import PinnedPlan
 from headgate.store.places.contract import Held
-from headgate.store.places.place import Place
+from headgate.store.places.place import Place, asks_server
 from headgate.store.places.stores import store_of
 from headgate.store.stored_json import parsed_json
 
@@ -262,7 +261,7 @@ class PlanStore:
         None for a folder, where a look costs nothing; and where the lease is not `me`'s yet: to get it
         may take a while, and then all is looked at again.
         """
-        if me is None or isinstance(self.folder, Path):
+        if me is None or not asks_server(self.folder):
             return None
         beats = beats_place(self._control, me.owner)
         places = self.lease.place, self._pin_path(batch), self.folder / "plan.json", beats
@@ -421,7 +420,7 @@ def _keeps_up(value: dict[str, Any] | None, batch: int, me: Holder | None) -> bo
 
 def _step_s(folder: Place) -> float:
     """How often it is looked whether a plan has come: a request to a server is no look into a file."""
-    return _WAIT_STEP_S if isinstance(folder, Path) else _REQUEST_STEP_S
+    return _REQUEST_STEP_S if asks_server(folder) else _WAIT_STEP_S
 
 
 def _one_behind(value: dict[str, Any], batch: int) -> bool:

@@ -55,7 +55,7 @@ class S3Toll(EndsWithBlock):
             return dict(self._counts)
 
     def reset(self) -> None:
-        """Count from none."""
+        """Forget what passed so far."""
         with self._lock:
             self._counts.clear()
 

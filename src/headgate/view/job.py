@@ -75,7 +75,7 @@ class Job:
 
     @property
     def last(self) -> Record | None:
-        """The last batch."""
+        """The record of the last batch; None before the first."""
         return self.facts.records[-1] if self.facts.records else None
 
     @property

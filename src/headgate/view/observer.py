@@ -10,13 +10,12 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 from headgate.errors import ControlFolderError, DamagedFile
 from headgate.store.folder import is_used
 from headgate.store.guards import guard_in
 from headgate.store.ledger.records import gates_in, queries_of
-from headgate.store.places.place import Place
+from headgate.store.places.place import Place, asks_server
 from headgate.store.settings_file import SettingsFile
 from headgate.view.facts import Asked, JobFacts
 from headgate.view.fair_shares import Sites, sites_in
@@ -103,7 +102,7 @@ class Observer:
         def look(watched: Watched) -> JobFacts:
             return watched.look(asked[watched.gate], now)
 
-        if isinstance(self.control, Path):
+        if not asks_server(self.control):
             return [look(watched) for watched in self._watched.values()]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return list(pool.map(look, self._watched.values()))

@@ -87,12 +87,15 @@ class Arrivals:
         self._sums = [0.0]
         self.total = math.inf
 
-    def _extend(self) -> None:
-        middle = self._begin + (len(self._sums) - 0.5) * _STEP_S
-        rate = self._rate(middle)
-        if not (math.isfinite(rate) and rate >= 0):
-            raise BadArgument(f"arrivals({middle:.2f}) = {rate!r}: give rows per second, 0 or more")
-        self._sums.append(self._sums[-1] + rate * _STEP_S)
+    def _extend(self, count: int) -> None:
+        """Have the sums of at least so many steps."""
+        sums, rate_at = self._sums, self._rate
+        for number in range(len(sums), count):
+            middle = self._begin + (number - 0.5) * _STEP_S
+            rate = rate_at(middle)
+            if not 0.0 <= rate < math.inf:
+                raise BadArgument(f"arrivals({middle:.2f}) = {rate!r}: give rows per second, 0 or more")
+            sums.append(sums[-1] + rate * _STEP_S)
 
     def until(self, now: float) -> int:
         """How many rows are ready by then."""
@@ -100,8 +103,7 @@ class Arrivals:
             now = math.floor(now / self._granule + 1e-9) * self._granule
         position = max(0.0, (now - self._begin) / _STEP_S)
         index = int(position)
-        while len(self._sums) < index + 2:
-            self._extend()
+        self._extend(index + 2)
         low, high = self._sums[index], self._sums[index + 1]
         return int(low + (high - low) * (position - index) + 1e-9)
 
@@ -109,7 +111,7 @@ class Arrivals:
         """When row number `row` (from 0) came."""
         quiet = 0.0
         while self._sums[-1] < row + 1:
-            self._extend()
+            self._extend(len(self._sums) + 1)
             quiet = quiet + _STEP_S if self._sums[-1] == self._sums[-2] else 0.0
             if quiet > _LONGEST_QUIET_S:
                 raise BadArgument("no row arrives for a whole hour: the stream is over")

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 import headgate as hg
 from headgate.core.plan import KEEP_ALL
-from headgate.spark.gate.plan_source import PlanReader
+from headgate.spark.gate.pin.plan_source import PlanReader
 from headgate.spark.gate.shape import GateShape
 from headgate.spark.loop.loop import ControlLoop
 from headgate.store.folder import write_json

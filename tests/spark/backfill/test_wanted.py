@@ -10,9 +10,9 @@ import headgate as hg
 from headgate.core.plan import Plan
 from headgate.spark.backfill.wanted import Wanted, cut, wanted_batches
 from headgate.spark.recipe.batches import recipe_of_batch
+from headgate.store.gate_files.recipes import Followed
 from headgate.store.ledger.audit import audit
 from headgate.store.ledger.records import Evidence, Ledger, Record
-from headgate.store.recipes import Followed
 from headgate.store.repaid.slices import Given, Slices
 
 

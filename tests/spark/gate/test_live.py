@@ -99,7 +99,7 @@ def test_when_the_control_folder_vanishes_the_query_goes_on(
 def test_a_loop_that_is_gone_fails_as_chosen(tmp_path: Path) -> None:
     store = PlanStore(tmp_path, "g", "q")
     store.publish(Plan(0.5))
-    from headgate.spark.gate.task_plan import TaskPlan
+    from headgate.spark.gate.pin.task_plan import TaskPlan
 
     opened = TaskPlan(str(tmp_path), "g", "", "open", 0.2).fallback()
     closed = TaskPlan(str(tmp_path), "g", "", "closed", 0.2).fallback()
@@ -110,7 +110,7 @@ def test_a_loop_that_is_gone_fails_as_chosen(tmp_path: Path) -> None:
 
 
 def test_failing_closed_keeps_the_floor_that_holds_now(tmp_path: Path) -> None:
-    from headgate.spark.gate.task_plan import TaskPlan
+    from headgate.spark.gate.pin.task_plan import TaskPlan
 
     settings = SettingsFile(tmp_path, "g")
     settings.declare(GateSettings(hold=1, min_keep=0.2, on_failure="closed"))

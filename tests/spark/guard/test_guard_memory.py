@@ -12,7 +12,7 @@ from headgate.guards.price_shedding import PriceShedding
 from headgate.guards.targets import average
 from headgate.spark.guard.memory import GuardMemory
 from headgate.store.folder import read_json, write_json
-from headgate.store.gate_call import GateCall
+from headgate.store.gate_files.gate_call import GateCall
 from headgate.store.keeping.upkeep import remove_query
 from headgate.store.lease import Holder
 from headgate.store.plans import PlanStore

@@ -11,7 +11,7 @@ from headgate.guards.inline_policy import InlinePolicy
 from headgate.guards.targets import average
 from headgate.spark.guard.memory import GuardMemory
 from headgate.store.folder import read_json
-from headgate.store.gate_call import GateCall
+from headgate.store.gate_files.gate_call import GateCall
 from headgate.store.keeping.upkeep import remove_query
 from headgate.store.lease import this_process
 from headgate.store.places.objects import Objects

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 import headgate as hg
 from headgate.core.row_budget import RowBudget
 from headgate.sites.controller import SiteShareController
-from headgate.sites.history import History
+from headgate.sites.service.history import History
 from headgate.spark.loop.loop import ControlLoop
 from headgate.spark.loop.task_times import TaskTimes
 from headgate.store.ledger.audit import audit

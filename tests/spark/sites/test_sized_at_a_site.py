@@ -27,10 +27,10 @@ def test_a_burst_keeps_what_the_site_granted_and_its_rows_are_worth_less(
 ) -> None:
     """Four batches; the last has eight times the rows, and keeps as many as the one before it."""
     fits = RowBudget(1.0, grant=TimeGrant(1000.0, 1.0, 1.0))
-    worth = RowSic(per_s=100.0, stw_s=100.0, sources=1, usual_s=1.0, pause_s=0.0)
+    row_sic = RowSic(per_s=100.0, stw_s=100.0, sources=1, usual_s=1.0, pause_s=0.0)
     # What it decides is shown in virtual time; here, that a decision reaches the batch.
     monkeypatch.setattr("headgate.sites.controller.SiteShareController._fits", lambda *_: fits)
-    monkeypatch.setattr("headgate.sites.state.SiteState.row_sic", lambda *_: worth)
+    monkeypatch.setattr("headgate.sites.state.SiteState.row_sic", lambda *_: row_sic)
     stream = file_stream()
     with hg.Site(spark, "rome", control=control, stw="100 seconds", hold="30 seconds") as site:
         gated = stream.frame().transform(site.gate("cpu", query="load", source="rome-cpu"))
@@ -85,4 +85,4 @@ def test_what_a_site_publishes_is_an_amount_and_survives_the_folder(
     grant = TimeGrant.from_json(offer["budget"]["fits"]["grant"])
     assert grant.rows_per_s > 0.0
     assert grant.least_s <= grant.most_s < 60.0
-    assert offer["budget"]["worth"]["stw_s"] == 10.0
+    assert offer["budget"]["row_sic"]["stw_s"] == 10.0

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headgate.core.batch_size import BatchSize
-from headgate.spark.gate.batch_size import sizes_of_batch
+from headgate.spark.gate.pin.batch_size import sizes_of_batch
 from headgate.spark.tables.delta_log import Commit, DeltaOffset, commit_name, size_between
 
 

@@ -102,11 +102,7 @@ def run(*, quick: bool = False, plan: HoldPlan | None = None) -> dict[str, Any]:
             target_s=plan.target_s,
             capacity=plan.capacity,
         ) as here:
-            capacities = []
-            for process in here.processes:
-                progress.update(task, description=f"measuring capacity ({process.release.name})")
-                capacities.append(here.capacity(process))
-                progress.advance(task)
+            capacities = here.capacities(progress, task)
             for kind in plan.arrivals:
                 for load in plan.loads:
                     for process, gated in _turns(plan, here.processes):

@@ -94,11 +94,7 @@ def run(*, quick: bool = False, plan: OutagePlan | None = None) -> dict[str, Any
             target_s=plan.target_s,
             capacity=plan.capacity,
         ) as here:
-            capacities = []
-            for process in here.processes:
-                progress.update(task, description=f"measuring capacity ({process.release.name})")
-                capacities.append(here.capacity(process))
-                progress.advance(task)
+            capacities = here.capacities(progress, task)
             for load in plan.loads:
                 for what, found, one in (("outage", outages, _outage), ("cold start", colds, _cold)):
                     for process in here.processes:

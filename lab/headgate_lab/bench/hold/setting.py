@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rich.progress import Progress, TaskID
+
 from headgate.demo.calibrate import Calibration
 from headgate.errors import BadArgument
 from headgate.store.ledger.audit import audit
@@ -100,6 +102,15 @@ class Setting:
         if self.given is not None:
             return self.given
         return how.line(found[0], found[1], self.target_s, asked.trigger_s).rows_per_second
+
+    def capacities(self, progress: Progress, task: TaskID) -> list[float]:
+        """What the machine sustains under each release; each is a step of the task."""
+        found = []
+        for process in self.processes:
+            progress.update(task, description=f"measuring capacity ({process.release.name})")
+            found.append(self.capacity(process))
+            progress.advance(task)
+        return found
 
     def run(
         self,

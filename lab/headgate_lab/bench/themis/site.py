@@ -32,7 +32,7 @@ from headgate.fairness.jain import jain
 from headgate.policies import Uniform
 from headgate.settings import GateSettings
 from headgate.spark.gate.frame import Gate
-from headgate.spark.gate.plan_source import PlanSource
+from headgate.spark.gate.pin.plan_source import PlanSource
 from headgate.store.plans import PlanStore
 from headgate_lab.bench.progress import bench_progress
 

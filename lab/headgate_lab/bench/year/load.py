@@ -9,7 +9,7 @@ from typing import Any
 
 from headgate.core.plan import Plan
 from headgate.spark.gate.meter import metric_names
-from headgate.store.gate_call import UNKNOWN_CALL, GateCall
+from headgate.store.gate_files.gate_call import UNKNOWN_CALL, GateCall
 
 __all__ = ["MadeUpLoad"]
 

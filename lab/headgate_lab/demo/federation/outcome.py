@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from headgate.fairness.jain import jain, mean_jain
-from headgate.sites.history import History
+from headgate.sites.service.history import History
 from headgate.store.folder import read_json
 from headgate_lab.demo.federation.plan import Federation
 

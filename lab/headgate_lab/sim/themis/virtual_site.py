@@ -143,32 +143,29 @@ class VirtualSite:
             self._step()
 
     def _step(self) -> None:
-        before = self.now
-        self.now = before + STEP
-        if int(self.now) > int(before):
+        before, now = self.now, self.now + STEP
+        self.now = now
+        second = int(now) > int(before)
+        if second:
             self._tick()
         for stream in self.streams:
-            self._arrive(stream, before)
-            if int(self.now / stream.trigger_s) > int(before / stream.trigger_s):
+            stream.not_whole += stream.rate(now) * STEP
+            if second or not stream.whole_seconds:
+                stream.waiting, stream.not_whole = stream.waiting + stream.not_whole, 0.0
+            if int(now / stream.trigger_s) > int(before / stream.trigger_s):
                 stream.due = True
-            down = stream.down[0] <= self.now < stream.down[1]
+            down = stream.down[0] <= now < stream.down[1]
             if stream.started is None and stream.due and stream.waiting >= 1.0 and not down:
                 self._begin(stream)
-        computing = [s for s in self.streams if s.started is not None and s.left_wall <= 0]
-        for stream in self.streams:
-            if stream.started is None:
-                continue
+        at_work = [s for s in self.streams if s.started is not None]
+        computing = [s for s in at_work if s.left_wall <= 0]
+        for stream in at_work:
             if stream.left_wall > 0:
                 stream.left_wall -= STEP
             else:
                 stream.left_task -= STEP * min(stream.parallel, self.cores / len(computing))
             if stream.left_wall <= 1e-9 and stream.left_task <= 1e-9:
                 self._end(stream)
-
-    def _arrive(self, stream: Stream, before: float) -> None:
-        stream.not_whole += stream.rate(self.now) * STEP
-        if not stream.whole_seconds or int(self.now) > int(before):
-            stream.waiting, stream.not_whole = stream.waiting + stream.not_whole, 0.0
 
     def _tick(self) -> None:
         state = self.allocator.state

@@ -39,11 +39,11 @@ class Pace:
         self._began = clock()
 
     def begin(self) -> None:
-        """A slice begins."""
+        """Start the clock of a slice."""
         self._began = self._clock()
 
     def end(self, rows: int) -> None:
-        """It is done, and has read so many rows."""
+        """End the slice, which has read so many rows: sleep as long as it was too fast."""
         if self._rate is None:
             return
         left = rows / self._rate - (self._clock() - self._began)

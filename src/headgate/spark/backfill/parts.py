@@ -65,7 +65,7 @@ def shed_of(part: Reread) -> DataFrame:
 
 
 def _require_repeatable(gate: str, shape: GateShape) -> None:
-    strata = shape.cells
+    strata = shape.strata
     if strata is not None and strata.quotas is None and strata.rule not in LEVEL_RULES:
         raise BadArgument(
             f"gate {gate!r} drew by the rule {strata.rule!r} of a policy of its own, whose code is not "

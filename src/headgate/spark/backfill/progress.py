@@ -16,7 +16,7 @@ Bar = Callable[[int, int], None]
 
 @contextmanager
 def no_bar() -> Iterator[Bar]:
-    """Says nothing."""
+    """A bar that shows nothing, for programs."""
     yield lambda rows, batches: None
 
 

@@ -70,7 +70,7 @@ def _headgate() -> dict[str, Any]:
     error: str | None = None
     try:
         module = importlib.import_module("headgate")
-        importlib.import_module("headgate.spark.gate.plan_source")  # what a batch's task imports
+        importlib.import_module("headgate.spark.gate.pin.plan_source")  # what a batch's task imports
     except Exception as failed:  # whatever it is, it is what a gate would meet
         module, error = sys.modules.get("headgate"), f"{type(failed).__name__}: {failed}"
     return {

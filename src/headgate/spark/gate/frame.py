@@ -38,13 +38,13 @@ from headgate.spark.gate.identity import (
 )
 from headgate.spark.gate.lineage import limits_in, relation_to_source, require_stable
 from headgate.spark.gate.meter import before_gate, behind_draw, behind_gate, metric_names
-from headgate.spark.gate.plan_source import FORMAT, PlanSource
+from headgate.spark.gate.pin.plan_source import FORMAT, PlanSource
+from headgate.spark.gate.pin.resolver import Resolver
+from headgate.spark.gate.pin.task_plan import TaskPlan
 from headgate.spark.gate.predicates import require_predicate
 from headgate.spark.gate.read_limits import read_limit
 from headgate.spark.gate.rescue_refused import STATE_FORMAT, refuse_frame
-from headgate.spark.gate.resolver import Resolver
 from headgate.spark.gate.shape import THRESHOLD, WEIGHT, GateShape, Limits, quoted, quoted_name
-from headgate.spark.gate.task_plan import TaskPlan
 from headgate.spark.gate.trial import try_workers
 from headgate.spark.gate.upstream import Upstream
 from headgate.spark.gate.weights import GATES, chained, gates_of
@@ -57,7 +57,7 @@ from headgate.spark.recipe.recipe import note
 from headgate.spark.sic.column import SIC, require_sic, row_sic
 from headgate.spark.tables.delta_source import delta_table_of
 from headgate.spark.versions.aggregates import has_heaviest, require_heaviest
-from headgate.store.gate_call import UNKNOWN_CALL, GateCall, new_call
+from headgate.store.gate_files.gate_call import UNKNOWN_CALL, GateCall, new_call
 from headgate.store.lease import this_process
 from headgate.store.settings_file import SettingsFile
 
@@ -159,14 +159,14 @@ class Gate:
             identity = tuple(quoted_name(c) for c in frame.columns if c not in (WEIGHT, SIC))
         require_columns(frame, identity, "identity")
         grouping = self.policy.grouping
-        cells = None
+        strata = None
         if self.policy.drawing is not None:
             partitions = int(session_of(frame).conf.get("spark.sql.shuffle.partitions") or 200)
-            cells = StrataShape.of(
+            strata = StrataShape.of(
                 self.policy.drawing, partitions, passes=not frame.isStreaming, alone=self.control is None
             )
-            cells.check(frame)
-        return GateShape(identity, self.seed, grouping.columns, grouping.classes, cells)
+            strata.check(frame)
+        return GateShape(identity, self.seed, grouping.columns, grouping.classes, strata)
 
     def check_sic(self, frame: DataFrame) -> None:
         """A source's rows get their worth here; derived rows bring it along."""
@@ -286,9 +286,9 @@ class Gate:
         grouping = self.policy.grouping
         keys = named_keys(spark, frame, grouping.columns, grouping.named)
         plan = self.policy.plan(Budget(self.settings.rate, "fixed"), GroupStats(keys=keys))
-        if shape.cells is not None and frame.isStreaming:
+        if shape.strata is not None and frame.isStreaming:
             return self._drawn(frame, shape, Known(plan), gates)
-        if shape.cells is not None:
+        if shape.strata is not None:
             return self._drawn_from_batch(spark, frame, shape, plan, gates)
         limited = shape.limited_by(spark, frame, plan)
         return self._weighted(limited.where(shape.passes(limited)), frame.columns, gates)
@@ -301,7 +301,7 @@ class Gate:
 
         Where the plan keeps everything there is no first pass: idle is free.
         """
-        assert shape.cells is not None
+        assert shape.strata is not None
         main = SparkSession.builder.getOrCreate()  # the frame's session is a clone without queries
         loop = ControlLoop.of(main)
         mine = (self.control, self.settings, self.policy, shape.digest)
@@ -314,9 +314,9 @@ class Gate:
             tally = Tally()
             weighted = self._weighted(frame, frame.columns, gates, F.lit(1.0))
         else:
-            passes = TwoPasses(spark, shape.cells, shape.identity, self.seed, plan, batch)
+            passes = TwoPasses(spark, shape.strata, shape.identity, self.seed, plan, batch)
             kept, weight, allocation = passes.kept(frame)
-            tally = Tally.of(allocation, by_chance=shape.cells.draw == "coin")
+            tally = Tally.of(allocation, by_chance=shape.strata.draw == "coin")
             weighted = self._weighted(kept, frame.columns, gates, weight)
         tally.spec = spec.number
         loop.tally(self.name, query, batch, tally)
@@ -368,8 +368,8 @@ class Gate:
         self, spark: SparkSession, frame: DataFrame, shape: GateShape, plan: Plan, gates: list[str]
     ) -> DataFrame:
         """Rows drawn from the strata of a batch DataFrame, counted in a pass of its own."""
-        assert shape.cells is not None
-        passes = TwoPasses(spark, shape.cells, shape.identity, self.seed, plan)
+        assert shape.strata is not None
+        passes = TwoPasses(spark, shape.strata, shape.identity, self.seed, plan)
         kept, weight, allocation = passes.kept(frame)
         if allocation.one_row_each > CROWDED:
             log.warning("gate %r: %s", self.name, crowded(allocation.one_row_each))
@@ -380,13 +380,13 @@ class Gate:
         self, frame: DataFrame, shape: GateShape, plans: Known | Pinned, gates: list[str]
     ) -> DataFrame:
         """Rows drawn from the strata of their own batch, with what the tasks saw as a metric."""
-        assert shape.cells is not None
-        drawn = shape.cells.drawn(frame, shape.identity, self.seed, plans)
+        assert shape.strata is not None
+        drawn = shape.strata.drawn(frame, shape.identity, self.seed, plans)
         if plans.call is not None:
             yielded = None
             # Where Spark cannot find the largest of them, the ledger has their number, and no names.
-            if shape.cells.overflow != "exceed" and has_heaviest(frame.sparkSession):
-                yielded = F.when(F.col(DRAWN)["w"] < 0, shape.cells.label())
+            if shape.strata.overflow != "exceed" and has_heaviest(frame.sparkSession):
+                yielded = F.when(F.col(DRAWN)["w"] < 0, shape.strata.label())
             seen = behind_draw(F.col(DRAWN)["about"], yielded)
             drawn = drawn.observe(metric_names(self.name, plans.call)[2], *seen)
         weight = F.col(DRAWN)["w"]
@@ -414,12 +414,12 @@ class Gate:
         inside, outside, _ = metric_names(self.name, call)
         classes = _first_match(shape.class_columns())
         group = group_key(frame, shape.columns) if self.policy.counts_groups else None
-        seen = shape.cells.seen() if shape.cells is not None else []
+        seen = shape.strata.seen() if shape.strata is not None else []
         if self.sic == "derived":
             frame = frame.withColumn(SIC, row_sic())  # what is no worth counts as 0
         brought = F.col(SIC) if self.sic == "derived" else None
         frame = frame.observe(inside, *before_gate(self.arrival, classes, group, brought), *seen)
-        if shape.cells is not None:
+        if shape.strata is not None:
             drawn = self._drawn(frame, shape, Pinned(self._lookup(spark, shape, call)), gates)
             return drawn.observe(outside, *behind_gate(None, hashed=F.col(HASH))).drop(HASH)
         # One column for the subquery: each mention of it would be another read of the plan.

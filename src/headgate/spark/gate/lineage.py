@@ -114,27 +114,27 @@ def require_stable(
         return
     if found is None:
         return
-    place, why = found
-    if place >= len(columns):
+    index, why = found
+    if index >= len(columns):
         raise BadArgument(
-            f"gate {gate!r}: keep={predicates[place - len(columns)]!r} is decided by chance ({why}): a "
+            f"gate {gate!r}: keep={predicates[index - len(columns)]!r} is decided by chance ({why}): a "
             "batch that runs again would keep other rows; write a predicate on the rows' own columns"
         )
     raise BadArgument(
-        f"gate {gate!r}: the column {columns[place]} is made by {why}, which has another value when a "
+        f"gate {gate!r}: the column {columns[index]} is made by {why}, which has another value when a "
         "batch runs again or is read again, so that other rows would be kept: give identity=, the "
         "columns that tell rows apart, without it; or add the column behind the gate"
     )
 
 
 def _changing(frame: DataFrame, asked: list[Column], strict: int) -> tuple[int, str] | None:
-    """The first of the columns that changes, by place, and what makes it; None if none does."""
+    """The first of the columns that changes, by index, and what makes it; None if none does."""
     chosen = frame.select(*[column.alias(f"c{i}") for i, column in enumerate(asked)])
     connect = is_connect(frame.sparkSession)
     found = _changing_in_text(chosen) if connect else _changing_in_plan(analysed(chosen))
-    for place, why in sorted(found.items()):
-        if place < strict or not _only_time(why):
-            return place, why
+    for index, why in sorted(found.items()):
+        if index < strict or not _only_time(why):
+            return index, why
     return None
 
 
@@ -153,8 +153,8 @@ def _changing_in_plan(plan: Any) -> dict[int, str]:
     for child in _each(plan.children()):
         _taint(child, bad)
     return {
-        place: why
-        for place, one in enumerate(_each(plan.expressions()))
+        index: why
+        for index, one in enumerate(_each(plan.expressions()))
         if (why := _why(one, bad)) is not None
     }
 
@@ -188,9 +188,9 @@ def _taint(plan: Any, bad: dict[int, str]) -> None:
 
 def _taint_union(plan: Any, children: list[Any], bad: dict[int, str]) -> None:
     """A column of a union is that of its first part; any part can spoil it."""
-    for place, made in enumerate(_each(plan.output())):
+    for index, made in enumerate(_each(plan.output())):
         for child in children:
-            why = bad.get(int(child.output().apply(place).exprId().id()))
+            why = bad.get(int(child.output().apply(index).exprId().id()))
             if why is not None:
                 bad[int(made.exprId().id())] = why
 
@@ -220,7 +220,7 @@ def _changing_in_text(chosen: DataFrame) -> dict[int, str]:
                 bad[found[2]] = why
     top = list(_items(lines[0])) if lines else []
     whys = [_why_in_text(item, bad) for item in top]
-    return {place: why for place, why in enumerate(whys) if why is not None}
+    return {index: why for index, why in enumerate(whys) if why is not None}
 
 
 def _why_in_text(text: str, bad: dict[str, str]) -> str | None:

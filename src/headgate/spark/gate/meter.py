@@ -23,7 +23,7 @@ from headgate.spark.groups.task import ABOUT
 from headgate.spark.loop.kinds import kind_of_report
 from headgate.spark.loop.numbered_metrics import metric_named, metrics_of, read_metric
 from headgate.spark.versions.aggregates import heaviest
-from headgate.store.gate_call import UNKNOWN_CALL, GateCall
+from headgate.store.gate_files.gate_call import UNKNOWN_CALL, GateCall
 
 __all__ = [
     "before_gate",

@@ -68,12 +68,12 @@ def refused(predicate: str, functions: frozenset[str] = FUNCTIONS) -> str | None
     >>> refused("java_method('java.lang.System', 'exit', 1) is null")
     'it calls java_method, which is not on the list of functions that only look at their arguments'
     """
-    place, before = 0, ("", "")
-    while place < len(predicate):
-        found = _TOKEN.match(predicate, place)
-        if found is None or predicate.startswith(("--", "/*"), place):
-            return f"it has {predicate[place : place + 10]!r}, which is not part of a plain predicate"
-        place = found.end()
+    at, before = 0, ("", "")
+    while at < len(predicate):
+        found = _TOKEN.match(predicate, at)
+        if found is None or predicate.startswith(("--", "/*"), at):
+            return f"it has {predicate[at : at + 10]!r}, which is not part of a plain predicate"
+        at = found.end()
         kind, text = str(found.lastgroup), found.group()
         if kind == "space":
             continue

@@ -21,8 +21,8 @@ from headgate.spark.groups.strata import DRAWN, StrataShape
 from headgate.spark.groups.task import Known
 from headgate.spark.groups.two_passes import SCRATCH_OF_PASSES, TwoPasses
 from headgate.store.folder import read_json, write_json
+from headgate.store.gate_files.shape_files import shape_path
 from headgate.store.places.place import Place
-from headgate.store.shape_files import shape_path
 
 __all__ = ["SCRATCH", "THRESHOLD", "WEIGHT", "GateShape", "Limits", "quoted", "quoted_name"]
 
@@ -64,19 +64,20 @@ class GateShape:
     columns: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
     #: How rows are drawn by their own batch's groups; None where a plan decides alone.
-    cells: StrataShape | None = None
+    strata: StrataShape | None = None
 
     def _json(self) -> dict[str, Any]:
         value: dict[str, Any] = {"identity": self.identity, "seed": self.seed}
         value |= {"columns": self.columns, "classes": self.classes}
-        return value if self.cells is None else value | {"cells": self.cells.to_json()}
+        # Files have called strata so from the first, and a shape's name is the digest of its file.
+        return value if self.strata is None else value | {"cells": self.strata.to_json()}
 
     def drawn_by(self, policy: Policy | None) -> GateShape:
         """The shape with the rule of a policy that draws by its own: that is code, and in no file."""
         drawing = None if policy is None else policy.drawing
-        if self.cells is None or drawing is None or drawing.rule != self.cells.rule:
+        if self.strata is None or drawing is None or drawing.rule != self.strata.rule:
             return self
-        return replace(self, cells=replace(self.cells, quotas=drawing.quotas))
+        return replace(self, strata=replace(self.strata, quotas=drawing.quotas))
 
     @property
     def digest(self) -> str:
@@ -110,7 +111,7 @@ class GateShape:
                 seed=int(value["seed"]),
                 columns=tuple(str(name) for name in value["columns"]),
                 classes=tuple(str(text) for text in value["classes"]),
-                cells=None if value.get("cells") is None else StrataShape.from_json(value["cells"]),
+                strata=None if value.get("cells") is None else StrataShape.from_json(value["cells"]),
             )
             found = shape.digest
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -159,11 +160,11 @@ class GateShape:
 
         The scratch columns are `SCRATCH`; what they hold differs between kinds of gates.
         """
-        if self.cells is not None and self.cells.passes:
-            passes = TwoPasses(spark, self.cells, self.identity, self.seed, plan, batch)
+        if self.strata is not None and self.strata.passes:
+            passes = TwoPasses(spark, self.strata, self.identity, self.seed, plan, batch)
             return passes.judged(frame)
-        if self.cells is not None:
-            drawn = self.cells.drawn(frame, self.identity, self.seed, Known(plan, batch))
+        if self.strata is not None:
+            drawn = self.strata.drawn(frame, self.identity, self.seed, Known(plan, batch))
             return drawn, F.col(DRAWN)["w"] > 0
         limited = self.limited_by(spark, frame, plan)
         return limited, self.passes(limited)

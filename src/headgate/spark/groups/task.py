@@ -24,8 +24,8 @@ from headgate.policies.by_group.draw import draw_fixed, told_apart, toss_coins
 from headgate.policies.by_group.key_filter import KeyFilter
 from headgate.policies.by_group.level import Rule, grid, level_for
 from headgate.sketches.hashing import mix64, mix64_array
-from headgate.spark.gate.task_plan import TaskPlan, batch_of_task
-from headgate.store.gate_call import GateCall
+from headgate.spark.gate.pin.task_plan import TaskPlan, batch_of_task
+from headgate.store.gate_files.gate_call import GateCall
 
 if TYPE_CHECKING:
     from headgate.policies.drawing import Quotas

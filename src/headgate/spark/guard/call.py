@@ -53,7 +53,7 @@ from headgate.spark.loop.loop import ControlLoop
 from headgate.spark.versions.arrow import arrow_schema
 from headgate.spark.worker_errors import pythons_text, said_by_spark, workers_python
 from headgate.store.folder import check_gate_name, claim_json, open_control_folder, unclaim
-from headgate.store.gate_call import new_call
+from headgate.store.gate_files.gate_call import new_call
 from headgate.store.guards import declare_guard
 from headgate.store.lease import this_process
 

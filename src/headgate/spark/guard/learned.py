@@ -18,9 +18,9 @@ from headgate.guards.inline import InlineShedder
 from headgate.sketches.aged_sketch import AgedSketch
 from headgate.sketches.cost_table import CostTable
 from headgate.sketches.hashing import mix64
-from headgate.spark.gate.task_plan import run_of_task
+from headgate.spark.gate.pin.task_plan import run_of_task
 from headgate.spark.guard.terms import GuardTerms, TaskId
-from headgate.store.gate_call import GateCall
+from headgate.store.gate_files.gate_call import GateCall
 
 __all__ = ["Learned"]
 

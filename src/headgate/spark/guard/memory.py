@@ -37,7 +37,7 @@ from headgate.sketches.aged_sketch import AgedSketch
 from headgate.sketches.cost_sketch import CostSketch
 from headgate.sketches.cost_table import CostTable
 from headgate.store.folder import is_used, names_in, read_json, unclaim, write_json
-from headgate.store.gate_call import UNKNOWN_CALL, GateCall
+from headgate.store.gate_files.gate_call import UNKNOWN_CALL, GateCall
 from headgate.store.lease import Holder
 from headgate.store.places.place import Place
 from headgate.store.plans import PinnedPlan, PlanStore

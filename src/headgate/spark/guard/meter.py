@@ -15,7 +15,7 @@ from headgate.spark.gate.shape import quoted
 from headgate.spark.guard.output import COST, FILE, OUTCOME, OUTCOMES, QUEUE, ROWS
 from headgate.spark.loop.kinds import kind_of_report
 from headgate.spark.loop.numbered_metrics import metric_named, metrics_of
-from headgate.store.gate_call import GateCall
+from headgate.store.gate_files.gate_call import GateCall
 
 __all__ = ["GuardReport", "before_guard", "behind_guard", "guard_metric_names", "guard_reports_in"]
 

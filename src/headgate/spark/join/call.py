@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from headgate.spark.checkpoint import check_checkpoint
 from headgate.spark.dropped.call import dropped_by
 from headgate.spark.gate.identity import seed_of
-from headgate.spark.gate.task_plan import TaskPlan
+from headgate.spark.gate.pin.task_plan import TaskPlan
 from headgate.spark.join.arguments import (
     JoinWindows,
     check_choices,
@@ -57,7 +57,7 @@ from headgate.spark.versions.arrow import arrow_schema
 from headgate.spark.versions.state_operators import require_state_operators
 from headgate.spark.worker_errors import pythons_text, said_by_spark, workers_python
 from headgate.store.folder import check_gate_name, claim_json, open_control_folder, unclaim
-from headgate.store.gate_call import new_call
+from headgate.store.gate_files.gate_call import new_call
 from headgate.store.lease import this_process
 from headgate.store.settings_file import SettingsFile
 

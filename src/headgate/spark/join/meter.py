@@ -23,7 +23,7 @@ from headgate.spark.join.left_out.drawing import RowsTold
 from headgate.spark.join.left_out.items_told import ItemsTold
 from headgate.spark.loop.kinds import kind_of_report
 from headgate.spark.loop.numbered_metrics import metric_named, metrics_of
-from headgate.store.gate_call import GateCall
+from headgate.store.gate_files.gate_call import GateCall
 
 __all__ = [
     "COUNTS",

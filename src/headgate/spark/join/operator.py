@@ -13,7 +13,7 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 
 from headgate.core.plan import Plan
-from headgate.spark.gate.task_plan import TaskPlan, batch_of_task
+from headgate.spark.gate.pin.task_plan import TaskPlan, batch_of_task
 from headgate.spark.join.left_out.drawing import RowsTold
 from headgate.spark.join.meter import (
     COUNTS,

@@ -125,13 +125,13 @@ class Done:
         pairs = self.total("found")
         utility = self.total("utility") / pairs if pairs else 0.0
         whole, windows = self.totals.variance(copies)
-        worth, worths = self.utility_totals.variance(copies)
+        utility_whole, of_windows = self.utility_totals.variance(copies)
         for bucket, tally in self.windows.items():
             least = max(self.heaviest, tally.full / tally.wanted if tally.wanted else 1.0) ** 2
             tally.variance += windows.get(bucket, 0.0) or least
-            tally.utility_variance += worths.get(bucket, 0.0) or least * utility * utility
+            tally.utility_variance += of_windows.get(bucket, 0.0) or least * utility * utility
         self.shared = max(0.0, whole - sum(windows.values()))
-        self.utility_shared = max(0.0, worth - sum(worths.values()))
+        self.utility_shared = max(0.0, utility_whole - sum(of_windows.values()))
 
     def total(self, name: str) -> float:
         """The sum of one of a window's numbers over all windows."""

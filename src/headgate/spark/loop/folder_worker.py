@@ -26,7 +26,7 @@ from headgate.spark.loop.heartbeats import Heartbeats
 from headgate.spark.loop.lanes import Lanes
 from headgate.store.folder import is_used
 from headgate.store.ledger.board import Board
-from headgate.store.places.place import ObjectPath, Place
+from headgate.store.places.place import Place, asks_server
 from headgate.store.places.stores import store_of
 from headgate.store.plans import PlanStore
 from headgate.store.query_facts import forget_query, gates_of_query, note_gates, tell_checkpoint
@@ -89,7 +89,7 @@ class FolderWorker:
 
     def _with_a_lease(self, specs: Collection[Spec], query: str) -> list[Spec]:
         """Those that the query has run behind, in a store where each look is a request: many at once."""
-        if not isinstance(self.control, ObjectPath):
+        if not asks_server(self.control):
             return list(specs)
         leases = [PlanStore(self.control, spec.name, query).lease.place for spec in specs]
         found = store_of(self.control).get_all(leases)

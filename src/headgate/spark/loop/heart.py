@@ -18,12 +18,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from headgate.spark.loop.fault_log import FaultLog
 from headgate.store.beats import Beat, DriverFile
 from headgate.store.lease import BEAT_S, Holder, Lease, own_holder, this_process
-from headgate.store.places.place import Place
+from headgate.store.places.place import Place, asks_server
 from headgate.store.places.stores import store_of
 from headgate.store.plans import PlanStore
 
@@ -207,7 +206,7 @@ class Heart:
         with self._lock:
             pairs = list(self._pairs.items())
         # The next beat waits for this: a mount may take a while for each of hundreds.
-        every = max(1 if isinstance(self._control, Path) else _LOOK_TURNS, -(-len(pairs) // _AT_ONCE))
+        every = max(_LOOK_TURNS if asks_server(self._control) else 1, -(-len(pairs) // _AT_ONCE))
         pairs = pairs[self._turn % every :: every]
         me = this_process()
         try:

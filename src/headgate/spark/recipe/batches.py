@@ -10,9 +10,9 @@ from headgate.errors import BadArgument
 from headgate.spark.backfill.offsets import BatchOffsets
 from headgate.spark.recipe.reader import Prepare, reader_of
 from headgate.spark.recipe.recipe import SETTINGS, Recipe
+from headgate.store.gate_files.recipes import Followed, followed_in
 from headgate.store.ledger.records import queries_of
 from headgate.store.places.place import Place
-from headgate.store.recipes import Followed, followed_in
 
 __all__ = ["recipe_of_batch", "rows_by_recipe", "settings_of"]
 

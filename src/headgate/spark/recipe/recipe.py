@@ -24,8 +24,8 @@ from headgate.spark.recipe.options import FORMATS, keepable, only_known
 from headgate.spark.recipe.steps import Step, StepUnknown, follow, steps_of
 from headgate.spark.session import is_connect
 from headgate.store.folder import read_json, write_json
+from headgate.store.gate_files.recipes import recipe_path
 from headgate.store.places.place import Place
-from headgate.store.recipes import recipe_path
 
 __all__ = ["SETTINGS", "Recipe", "note", "recipe_of", "setting"]
 

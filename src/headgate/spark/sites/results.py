@@ -19,7 +19,7 @@ from headgate.spark.gate.meter import by_name, finite, sample_of
 from headgate.spark.loop.kinds import kind_of_report
 from headgate.spark.loop.numbered_metrics import metric_named, metrics_of
 from headgate.spark.sic.column import row_sic
-from headgate.store.gate_call import GateCall
+from headgate.store.gate_files.gate_call import GateCall
 from headgate.store.places.place import Place
 
 __all__ = ["ResultReport", "ResultSpec", "metered", "result_reports_in"]

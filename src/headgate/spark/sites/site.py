@@ -20,10 +20,10 @@ from headgate.settings import RETENTION_S, GateSettings
 from headgate.sites.agreed import Agreed
 from headgate.sites.allocator import SiteAllocator
 from headgate.sites.controller import SiteShare
-from headgate.sites.exchange import Exchange
+from headgate.sites.service.exchange import Exchange
+from headgate.sites.service.ticker import Ticker
 from headgate.sites.settings import SiteSettings
 from headgate.sites.shared import SharedSite
-from headgate.sites.ticker import Ticker
 from headgate.sites.wire.client import CoordinatorClient
 from headgate.sites.wire.protocol import check_name
 from headgate.spark.session import (  # first: it says which extra is missing

@@ -40,12 +40,12 @@ def _tables(node: Any) -> Iterator[str]:
     elif name == "StreamingRelationV2" and "delta" in str(node.table().getClass().getName()).lower():
         yield str(node.table().path())
     children = node.children()
-    for place in range(children.size()):
-        yield from _tables(children.apply(place))
+    for index in range(children.size()):
+        yield from _tables(children.apply(index))
 
 
 def _path(options: Any) -> Iterator[str]:
     pairs = options.toSeq()
-    for place in range(pairs.size()):
-        if str(pairs.apply(place)._1()).lower() == "path":
-            yield str(pairs.apply(place)._2())
+    for index in range(pairs.size()):
+        if str(pairs.apply(index)._1()).lower() == "path":
+            yield str(pairs.apply(index)._2())

@@ -14,7 +14,6 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from headgate.store.attempts import Attempts
@@ -23,7 +22,7 @@ from headgate.store.folder import is_used
 from headgate.store.keeping.crew import Crew
 from headgate.store.keeping.tidying import last_life, mark_alive, remove_left_behind
 from headgate.store.ledger.records import Ledger, queries_of
-from headgate.store.places.place import ObjectPath, Place
+from headgate.store.places.place import Place, asks_server
 from headgate.store.places.stores import store_of
 from headgate.store.places.turns import Turns, turns_in
 from headgate.store.plans import KEPT_PINS, PlanStore
@@ -81,7 +80,7 @@ class Upkeep:
         """Of a query that runs in this process: the crew cares for it as long as its run keeps it."""
         upkeep = cls(control, gate, query, clock)
         upkeep.retention_s = retention_s  # before the crew looks: a run may be idle for days
-        upkeep._passed = clock() if isinstance(control, ObjectPath) else upkeep._passed
+        upkeep._passed = clock() if asks_server(control) else upkeep._passed
         Crew.of_process().take_on(upkeep)
         return upkeep
 
@@ -109,7 +108,7 @@ class Upkeep:
         """
         now = self._clock()
         seldom = not 0.0 <= now - self._passed < _SELDOM_S
-        timely = not asked and (seldom or isinstance(self._control, Path))
+        timely = not asked and (seldom or not asks_server(self._control))
         if self._since < _EVERY_BATCHES and not timely:
             return False
         self._since, self._passed = 0, now
@@ -149,7 +148,7 @@ class Upkeep:
 
     def mark_alive(self) -> None:
         """Leave word that the query lives: an idle one writes nothing, and has not ended."""
-        if self._wrote and not isinstance(self._control, Path):  # its records and plans say so
+        if self._wrote and asks_server(self._control):  # its records and plans say so
             self._wrote = False
             return
         with contextlib.suppress(OSError):

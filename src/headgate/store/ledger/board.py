@@ -25,7 +25,7 @@ from headgate.store.places.place import Place
 from headgate.store.places.stores import store_of
 from headgate.store.stored_json import parsed_json
 
-__all__ = ["Board", "Key", "Told", "boards_in"]
+__all__ = ["Board", "Key", "BoardSeen", "boards_in"]
 
 #: A gate, and a query that it is in.
 Key = tuple[str, str]
@@ -112,13 +112,13 @@ class Board:
             key=lambda e: e.written_at,
             reverse=True,
         )
-        for place, old in enumerate(left):
-            if place >= _MOST_LEFT or now - old.written_at > _KEPT_S:
+        for number, old in enumerate(left):
+            if number >= _MOST_LEFT or now - old.written_at > _KEPT_S:
                 unclaim(self._at.parent / old.name)
 
 
 @dataclass(frozen=True)
-class Told:
+class BoardSeen:
     """What one driver has said of its gates, and its beats where it still has any."""
 
     driver: str
@@ -126,7 +126,7 @@ class Told:
     beats: DriverBeats | None
 
 
-def boards_in(control: Place) -> list[Told]:
+def boards_in(control: Place) -> list[BoardSeen]:
     """What all drivers have said of their gates, the latest word last: two ways to a server and back."""
     store = store_of(control)
     names = [e.name for e in store.entries(control / "boards") if e.name.endswith(".json.gz")]
@@ -139,7 +139,7 @@ def boards_in(control: Place) -> list[Told]:
     for board, beats in sorted(boards, key=lambda pair: pair[0].written_at):
         value = _board_in(board)
         if value is not None:
-            found.append(Told(value["driver"], value["rows"], heard_in(beats)))
+            found.append(BoardSeen(value["driver"], value["rows"], heard_in(beats)))
     return found
 
 

@@ -47,7 +47,7 @@ class LedgerFiles(ABC):
 
     @abstractmethod
     def listing(self) -> Listing:
-        """What there is."""
+        """The files of the ledger that are there now."""
 
     @abstractmethod
     def append(self, segment: int, text: str) -> None:

@@ -167,7 +167,7 @@ class Segments(LedgerFiles):
             return Summary(own, own, os.stat(self.folder / part.closed).st_mtime)
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove closed parts."""
+        """Delete closed parts, so that the folder does not name them after a loss of power either."""
         for name in names:
             (self.folder / name).unlink(missing_ok=True)
         sync_folder(self.folder)

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from headgate.errors import BadArgument, ControlFolderError
 
-__all__ = ["SCHEMES", "ObjectPath", "Place", "control_place", "place_from"]
+__all__ = ["SCHEMES", "ObjectPath", "Place", "asks_server", "control_place", "place_from"]
 
 #: Object stores, by how an address begins. Hadoop writes ``s3a`` for S3 and ``abfss`` for Azure.
 SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
@@ -75,6 +75,11 @@ class ObjectPath:
 
 #: A name in a control store.
 Place = Path | ObjectPath
+
+
+def asks_server(place: Place) -> bool:
+    """Whether each look at the place is a request to a server; in a folder it costs next to nothing."""
+    return isinstance(place, ObjectPath)
 
 
 def place_from(text: str) -> Place:

@@ -45,7 +45,7 @@ class _Locked(ProcessClaim):
         return True
 
     def close(self) -> None:
-        """Open the lock."""
+        """Let another process have the lock."""
         self._lock.close()
 
 

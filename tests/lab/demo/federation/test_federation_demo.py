@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from headgate.cli import main
 from headgate.errors import BadArgument
-from headgate.sites.history import History
+from headgate.sites.service.history import History
 from headgate_lab.demo.federation.outcome import Outcome, goals, read_outcome
 from headgate_lab.demo.federation.plan import FEDERATION, LINKS, Federation
 from headgate_lab.demo.federation.run import Run

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headgate.sites.history import History
+from headgate.sites.service.history import History
 from headgate.store.folder import read_json
 from headgate_lab.demo.federation.outcome import Outcome
 from headgate_lab.demo.federation.plan import Federation, Fragment

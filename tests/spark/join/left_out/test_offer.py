@@ -13,7 +13,7 @@ from headgate.core.plan import Plan
 from headgate.core.row_budget import RowBudget
 from headgate.errors import SnapshotError
 from headgate.joins.row_draw.scores import CLASSES, RowScores
-from headgate.spark.gate.resolver import SizedBatches
+from headgate.spark.gate.pin.resolver import SizedBatches
 from headgate.spark.join.left_out.offer import JoinOffer, JoinResolver, both_sources
 from tests.spark.join.test_join_run import _report, _run
 

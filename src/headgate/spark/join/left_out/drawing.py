@@ -19,7 +19,7 @@ from headgate.joins.conditions import Condition
 from headgate.joins.row_draw.chances import drawn
 from headgate.joins.row_draw.scores import CLASSES, RowScores, classes_of
 from headgate.spark.dropped.writing import DroppedRows
-from headgate.spark.gate.task_plan import TaskPlan, batch_of_task
+from headgate.spark.gate.pin.task_plan import TaskPlan, batch_of_task
 from headgate.spark.join.block import rows_of
 from headgate.spark.join.pack import CHANCE, COIN, HASH, OWN
 

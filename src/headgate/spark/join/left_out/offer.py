@@ -12,8 +12,8 @@ from headgate.core.plan import Plan
 from headgate.core.plan_parts import WorkLimit
 from headgate.core.row_budget import RowBudget
 from headgate.errors import SnapshotError
-from headgate.spark.gate.batch_size import sizes_of_batch
-from headgate.spark.gate.resolver import SizedBatches
+from headgate.spark.gate.pin.batch_size import sizes_of_batch
+from headgate.spark.gate.pin.resolver import SizedBatches
 from headgate.spark.join.left_out.rows_seen import draw_of
 from headgate.store.places.place import Place
 from headgate.store.plans import Resolved

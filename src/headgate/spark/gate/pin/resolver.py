@@ -17,7 +17,7 @@ from headgate.core.offer import Offer
 from headgate.errors import BadArgument, SnapshotError
 from headgate.policies import Policy
 from headgate.spark.checkpoint import checkpoint_place, query_in
-from headgate.spark.gate.batch_size import seconds_of_batch, sizes_of_batch
+from headgate.spark.gate.pin.batch_size import seconds_of_batch, sizes_of_batch
 from headgate.store.folder import folders_in
 from headgate.store.places.place import Place
 from headgate.store.plans import Resolved

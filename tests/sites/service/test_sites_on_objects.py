@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from headgate.errors import ControlFolderError
-from headgate.sites import object_history
 from headgate.sites.allocator import SiteAllocator
-from headgate.sites.object_history import ObjectHistory
+from headgate.sites.service import object_history
+from headgate.sites.service.object_history import ObjectHistory
+from headgate.sites.service.ticker import Ticker
 from headgate.sites.settings import SiteSettings
 from headgate.sites.shared import SharedSite
-from headgate.sites.ticker import Ticker
 from headgate.sites.wire.incarnation import Incarnation
 from headgate.store.folder import read_json
 from headgate.store.lease import Holder

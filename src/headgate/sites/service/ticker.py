@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from headgate.errors import BadArgument, ControlFolderError
-from headgate.sites.exchange import Exchange
-from headgate.sites.history import History
-from headgate.sites.object_history import ObjectHistory
+from headgate.sites.service.exchange import Exchange
+from headgate.sites.service.history import History
+from headgate.sites.service.object_history import ObjectHistory
 from headgate.sites.shared import SharedSite
 from headgate.store.folder import read_json, write_json
-from headgate.store.places.place import Place
+from headgate.store.places.place import Place, asks_server
 
 __all__ = ["Ticker"]
 
@@ -49,7 +49,7 @@ class Ticker:
         self._history = _history_in(folder)
         self._still_ours = still_ours
         #: In an object store a status is a request or two, and left less often.
-        self._every_s = 0.0 if isinstance(folder, Path) else _STATUS_S
+        self._every_s = _STATUS_S if asks_server(folder) else 0.0
         self._left_at: float | None = None
         self._ended = threading.Event()
         self._threads: list[threading.Thread] = []

@@ -16,10 +16,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.core.rescue import Rescue
-from headgate.spark.gate.resolver import Resolver
-from headgate.spark.gate.task_plan import TaskPlan, batch_of_task
+from headgate.spark.gate.pin.resolver import Resolver
+from headgate.spark.gate.pin.task_plan import TaskPlan, batch_of_task
 from headgate.store.folder import claim_json, is_used, read_json, unclaim
-from headgate.store.gate_call import GateCall
+from headgate.store.gate_files.gate_call import GateCall
 from headgate.store.lease import Holder
 from headgate.store.places.place import Place, place_from
 

@@ -17,11 +17,11 @@ from headgate.coordinator.registry import Registry, RegistrySettings
 from headgate.core.load import LoadSample, SicFlow
 from headgate.errors import ControlFolderError, CoordinatorGone, CoordinatorRefused
 from headgate.sites.allocator import SiteAllocator
-from headgate.sites.exchange import Exchange
-from headgate.sites.history import History
+from headgate.sites.service.exchange import Exchange
+from headgate.sites.service.history import History
+from headgate.sites.service.ticker import Ticker
 from headgate.sites.settings import SiteSettings
 from headgate.sites.shared import SharedSite
-from headgate.sites.ticker import Ticker
 from headgate.sites.wire.client import CoordinatorClient
 from headgate.sites.wire.protocol import MAX_SIC, QueryReport, QueryUpdate, Reply
 from tests.eventually import eventually

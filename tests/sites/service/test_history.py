@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from headgate.sites.history import History
+from headgate.sites.service.history import History
 
 
 def _status(at: float, sic: float | None = 0.5) -> dict[str, Any]:

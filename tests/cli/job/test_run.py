@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from headgate.cli import main
-from headgate.cli.job_screen import Screen, status_line
-from headgate.cli.job_settings import session_settings
+from headgate.cli.job.job_screen import Screen, status_line
+from headgate.cli.job.job_settings import session_settings
 from headgate.job.problems import JobProblems
 from headgate.job.reading import read_job
 from headgate.job.schema import ACCURACY, CONCEPT_DRIVEN, GATE, SINKS, SOURCES, SPARK, SQL

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from headgate.sites.history import history_line
+from headgate.sites.service.history import history_line
 from headgate.store.folder import names_in
 from headgate.store.places.place import ObjectPath
 from headgate.store.places.stores import store_of

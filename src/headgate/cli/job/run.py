@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headgate.cli.job_screen import Screen
+from headgate.cli.job.job_screen import Screen
 from headgate.cli.plumbing import import_or_explain, json_option, print_json
 from headgate.durations import seconds
 from headgate.errors import BadArgument
@@ -107,7 +107,7 @@ def _refuse(error: JobProblems, file: Path, as_json: bool) -> None:
 
 def _run(job: Job, log: Path, limit_s: float | None, once: bool, screen: Screen) -> Outcome:
     quiet_session: Any = import_or_explain("headgate.demo.session:quiet_session", "spark")
-    from headgate.cli.job_settings import session_settings
+    from headgate.cli.job.job_settings import session_settings
     from headgate.spark.job.build import start_job
     from headgate.spark.job.running import RunningJob
 
@@ -126,49 +126,49 @@ def _run(job: Job, log: Path, limit_s: float | None, once: bool, screen: Screen)
             log=log,
             prints=prints,
         ) as spark,
-        _told_to_end() as told,
+        _asked_to_end() as asked,
     ):
         query = start_job(spark, job, Path(scratch), once=once)
         screen.note(job.words)
         running = RunningJob(spark, job, query)
         with screen.following(job):
-            ended = _follow(running, told, limit_s, screen)
-            running.stop(hurry=told.again.is_set)
+            ended = _follow(running, asked, limit_s, screen)
+            running.stop(hurry=asked.again.is_set)
             return running.outcome(ended)
 
 
-def _follow(running: RunningJob, told: _Told, limit_s: float | None, screen: Screen) -> str:
+def _follow(running: RunningJob, asked: _EndAsked, limit_s: float | None, screen: Screen) -> str:
     while running.active:
         screen.show(running.seconds, running.look())
-        if told.once.is_set():
+        if asked.once.is_set():
             return "stopped"
         if limit_s is not None and running.seconds >= limit_s:
             return "time"
-        told.once.wait(_LOOK_S)
+        asked.once.wait(_LOOK_S)
     return "finished"
 
 
-class _Told:
+class _EndAsked:
     """Whether somebody said to end, and said it again."""
 
     def __init__(self) -> None:
         self.once, self.again = threading.Event(), threading.Event()
 
-    def hear(self, *_: object) -> None:
+    def on_signal(self, *_: object) -> None:
         (self.again if self.once.is_set() else self.once).set()
 
 
 @contextlib.contextmanager
-def _told_to_end() -> Iterator[_Told]:
+def _asked_to_end() -> Iterator[_EndAsked]:
     """Take ctrl-C and SIGTERM as a wish to end. Spark, which came first, would end at once."""
-    told = _Told()
+    asked = _EndAsked()
     if threading.current_thread() is not threading.main_thread():
-        yield told
+        yield asked
         return
     numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, told.hear) for number in numbers]
+    before = [signal.signal(number, asked.on_signal) for number in numbers]
     try:
-        yield told
+        yield asked
     finally:
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)

@@ -20,8 +20,8 @@ from headgate.spark.checkpoint import (
     open_checkpoint,
     query_in,
 )
-from headgate.spark.gate import resolver
-from headgate.spark.gate.batch_size import seconds_of_batch, sizes_of_batch
+from headgate.spark.gate.pin import resolver
+from headgate.spark.gate.pin.batch_size import seconds_of_batch, sizes_of_batch
 from headgate.store.places.place import ObjectPath
 from headgate.store.places.stores import store_of
 from headgate.testing.clock import ManualClock

@@ -13,10 +13,10 @@ from headgate.core.plan import Plan
 from headgate.core.rescue import Rescue
 from headgate.errors import RescueRefused, ShapeChanged
 from headgate.settings import GateSettings
-from headgate.spark.gate import task_plan
+from headgate.spark.gate.pin import task_plan
+from headgate.spark.gate.pin.task_plan import TaskPlan, batch_of_task, run_of_task
 from headgate.spark.gate.shape import GateShape
-from headgate.spark.gate.task_plan import TaskPlan, batch_of_task, run_of_task
-from headgate.store.gate_call import GateCall
+from headgate.store.gate_files.gate_call import GateCall
 from headgate.store.lease import this_process
 from headgate.store.plans import PlanStore
 from headgate.store.query_facts import tell_checkpoint

@@ -103,7 +103,7 @@ class Screen:
             click.echo(line, nl=False)
 
     def sum_up(self, job: Job, outcome: Outcome) -> None:
-        """How it ended."""
+        """Say how the job ended, and what it read, kept and shed."""
         found = outcome.figures
         how = {
             "stopped": "stopped",

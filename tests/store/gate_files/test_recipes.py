@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from headgate.store.folder import write_json
-from headgate.store.recipes import Followed, followed_in, note_recipe
+from headgate.store.gate_files.recipes import Followed, followed_in, note_recipe
 
 
 def test_a_redeployment_with_another_recipe_is_known_by_its_first_batch(control: Path) -> None:

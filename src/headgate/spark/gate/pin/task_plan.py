@@ -12,15 +12,15 @@ from headgate.core.plan import KEEP_ALL, Plan
 from headgate.core.rescue import Rescue
 from headgate.errors import NamedTwice, OwnedElsewhere, RescueRefused, ShapeChanged
 from headgate.spark.checkpoint import checkpoint_place
+from headgate.spark.gate.pin.resolver import SizedBatches
 from headgate.spark.gate.rescue_refused import refuse_run, refuse_sink, refuse_state
-from headgate.spark.gate.resolver import SizedBatches
 from headgate.store.attempts import Attempts, Bounds
-from headgate.store.gate_call import UNKNOWN_CALL, GateCall
+from headgate.store.gate_files.gate_call import UNKNOWN_CALL, GateCall
+from headgate.store.gate_files.shape_files import difference
 from headgate.store.lease import Holder, Watch
 from headgate.store.places.place import Place, place_from
 from headgate.store.plans import PinnedPlan, PlanStore, Resolve
 from headgate.store.query_facts import checkpoint_of
-from headgate.store.shape_files import difference
 
 __all__ = ["TaskPlan", "batch_of_task", "run_of_task"]
 

@@ -1,0 +1,1 @@
+"""Commands of a job file: init writes one, run runs it."""
