@@ -93,6 +93,22 @@ def test_the_query_stops_and_the_store_vanishes_and_comes_back(
     verdict(page, "stopped")
 
 
+def test_a_changed_target_is_a_step_in_its_line(serve: Serve, look: Look, control: Path) -> None:
+    """Drawn back over the time before, it would say that batches were late which were not."""
+    gate = VirtualGate(control, settings=GateSettings(hold=3), clock=ended_now(40))
+    gate.batches(20, CAPACITY)
+    page = look(serve(control).url)
+    drawn(page, 2)
+    heights = "document.querySelector('.chart').data.find((one) => one.name === 'target').y.join()"
+    assert page.evaluate(heights) == "3,3"
+    SettingsFile(control, "rides").change(hold="1 second")
+    gate.run.refresh()  # as the loop does between batches
+    gate.batches(20, CAPACITY)
+    until(page, f"{heights} === '3,3,1,1'")
+    says(page, "The target is 1.00 s. Before batch 20 it was 3.00 s.")
+    shoot(page, "changed-target")
+
+
 def test_a_slow_sink_is_trouble_at_a_glance(serve: Serve, look: Look, control: Path) -> None:
     gate = VirtualGate(control, "orders", clock=ended_now(200))
     gate.batches(6, CAPACITY // 2)

@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from headgate.page.asking import hours_of
 from headgate.settings import MODES
+from headgate.view.facts import target_in_force
 from headgate.view.job import Job
 from headgate.view.observer import View
 from headgate.view.wording import ago_text, clock_text, count_text, seconds_text, share_text
@@ -78,8 +79,7 @@ def _table(job: Job) -> list[dict[str, Any]]:
     return [
         {
             "record": record,
-            "rate": record.plan.default,
-            "measured": record.duration_s if record.delay_s is None else record.delay_s,
+            "target_s": target_in_force(record, job.facts.asked),
         }
         for record in reversed(job.facts.records[-_TABLE:])
     ]
