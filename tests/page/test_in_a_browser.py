@@ -157,6 +157,15 @@ def test_everything_is_there_in_light_dark_and_on_a_phone(
         assert page.get_by_text(text).first.is_visible(), text
 
 
+def test_the_first_line_leads_to_the_query_that_it_names(busy_page: PageServer, look: Look) -> None:
+    page = look(busy_page.url)
+    drawn(page, 8)
+    page.locator("#verdict a", has_text="rides").press("Enter")
+    until(page, "document.querySelector(':target h2').textContent.startsWith('rides')")
+    top = "document.querySelector(':target').getBoundingClientRect().top"
+    until(page, f"{top} >= -1 && {top} < window.innerHeight / 2")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_serious_finding_of_axe(busy_page: PageServer, look: Look, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="make setup installs it")

@@ -71,7 +71,20 @@ def _context(view: View, read_only: bool) -> dict[str, Any]:
         "hours": lambda job: hours_of(job, view.at),
         "table": _table,
         "target_name": _target_name,
+        "named_by_verdict": _named_by_verdict,
     }
+
+
+def _named_by_verdict(view: View) -> Job | None:
+    """The query that the first line is about, where there are several: its card may be far below."""
+    said = view.verdict
+    about = (
+        job
+        for job in view.jobs
+        if job.verdict.level == said.level
+        and said.sentence.startswith(f"{job.name}: {job.verdict.sentence}")
+    )
+    return next(about, None) if len(view.jobs) > 1 else None
 
 
 def _table(job: Job) -> list[dict[str, Any]]:
