@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from headgate.view.facts import Measure, measured_s, target_in_force
+from headgate.view.facts import Measure, measured_s, targets_in_force
 from headgate.view.job import Job
 from headgate.view.wording import count_text, seconds_text
 
@@ -48,7 +48,7 @@ def _delay(job: Job, times: list[str]) -> dict[str, Any]:
     known = [v for v in values if v is not None]
     if known:
         said += f" Last {seconds_text(known[-1])}, longest {seconds_text(max(known))}."
-    targets = [target_in_force(r, asked) for r in job.facts.records]
+    targets = targets_in_force(job.facts.records, asked)
     held = [t for t in targets if t is not None]
     if held:
         data.append(_target(times, targets))
@@ -73,13 +73,12 @@ def _target(times: list[str], targets: Sequence[float | None]) -> dict[str, Any]
 
 def _changed(job: Job, targets: Sequence[float | None]) -> str:
     """When the target was last changed, for those who do not see the line's steps."""
-    pairs = itertools.pairwise(zip(job.facts.records, targets, strict=True))
-    steps = [(record, was) for (_, was), (record, is_) in pairs if was != is_]
+    steps = [at for at, (was, now) in enumerate(itertools.pairwise(targets), 1) if was != now]
     if not steps:
         return ""
-    record, was = steps[-1]
+    was = targets[steps[-1] - 1]
     before = "none or another kind" if was is None else seconds_text(was)
-    return f" Before batch {record.batch:,} it was {before}."
+    return f" Before batch {job.facts.records[steps[-1]].batch:,} it was {before}."
 
 
 def _rows(job: Job, times: list[str]) -> dict[str, Any]:
@@ -90,10 +89,9 @@ def _rows(job: Job, times: list[str]) -> dict[str, Any]:
     for one in (kept, shed):
         one |= {"stackgroup": "rows", "line": {"color": one["line"]["color"], "shape": "vh", "width": 0}}
         one["fillcolor"] = one["line"]["color"]
-    all_kept, all_shed = (sum(getattr(r, name) for r in records) for name in ("kept", "shed"))
     said = (
         f"{unit.capitalize()} kept and shed, batch by batch. Of the last {len(records)} batches "
-        f"{count_text(all_kept)} were kept and {count_text(all_shed)} shed."
+        f"{count_text(sum(kept['y']))} were kept and {count_text(sum(shed['y']))} shed."
     )
     title = f"{unit.capitalize()} of each batch"
     return {"data": [kept, shed], "title": title, "unit": unit, "most": None, "said": said}

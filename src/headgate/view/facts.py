@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,7 +14,15 @@ from headgate.store.ledger.record import Record
 from headgate.store.ledger.totals import Totals
 from headgate.view.first_batch import FirstBatch
 
-__all__ = ["Asked", "GuardInsides", "JobFacts", "Measure", "measured_s", "target_in_force"]
+__all__ = [
+    "Asked",
+    "GuardInsides",
+    "JobFacts",
+    "Measure",
+    "measured_s",
+    "target_in_force",
+    "targets_in_force",
+]
 
 #: What a target is about: how long a batch takes, how late its oldest row is, how long rows wait for an
 #: expensive function; or nothing, where a share of rows was asked for.
@@ -123,13 +131,23 @@ def measured_s(record: Record, measure: Measure) -> float | None:
     return record.duration_s
 
 
-def target_in_force(record: Record, asked: Asked) -> float | None:
-    """The target while this batch ran; None where there was none, or one of another kind.
+def targets_in_force(records: Sequence[Record], asked: Asked) -> list[float | None]:
+    """The target of each batch while it ran; None where there was none, or one of another kind.
 
     A record of an earlier version does not say it. Then it is today's, unless people have changed that
     while the query ran: nobody knows when.
     """
-    then = record.target
-    if then.target_of:
-        return then.target_s if then.target_of == asked.measure else None
-    return None if {"hold", "delay", "rate"} & asked.changed.keys() else asked.target_s
+    unsaid = None if {"hold", "delay", "rate"} & asked.changed.keys() else asked.target_s
+    found = []
+    for record in records:
+        then = record.target
+        if not then.target_of:
+            found.append(unsaid)
+        else:
+            found.append(then.target_s if then.target_of == asked.measure else None)
+    return found
+
+
+def target_in_force(record: Record, asked: Asked) -> float | None:
+    """The same for one batch."""
+    return targets_in_force((record,), asked)[0]

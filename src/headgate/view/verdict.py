@@ -8,7 +8,7 @@ from typing import Literal
 
 from headgate.store.lease import GONE_S
 from headgate.store.ledger.record import Record
-from headgate.view.facts import Asked, JobFacts, measured_s, target_in_force
+from headgate.view.facts import Asked, JobFacts, measured_s, targets_in_force
 from headgate.view.state_words import StateWords
 from headgate.view.wording import ago_text, seconds_text, share_text
 
@@ -43,10 +43,8 @@ def inside_share(records: Sequence[Record], asked: Asked) -> float | None:
     """The share of these batches that held the target of their time; None where there was none."""
     held = [
         value <= target_s
-        for r in records
-        if r.arrived > 0
-        and (value := measured_s(r, asked.measure)) is not None
-        and (target_s := target_in_force(r, asked)) is not None
+        for r, target_s in zip(records, targets_in_force(records, asked), strict=True)
+        if r.arrived > 0 and target_s is not None and (value := measured_s(r, asked.measure)) is not None
     ]
     return sum(held) / len(held) if held else None
 
