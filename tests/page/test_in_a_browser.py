@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 Serve = Callable[..., PageServer]
 Look = Callable[..., "Page"]
 
+#: How people look at it.
+SCREENS: dict[str, dict[str, Any]] = {
+    "light": {"color_scheme": "light"},
+    "dark": {"color_scheme": "dark"},
+    "phone": {"viewport": {"width": 360, "height": 780}},
+}
+
 
 def verdict(page: Page, level: str) -> None:
     """Wait until the page's first line says so."""
@@ -130,14 +137,7 @@ def test_a_page_whose_server_is_gone_says_so(serve: Serve, look: Look, control: 
     look.said.clear()  # type: ignore[attr-defined]  # the browser's own line on the lost connection
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("light", {}),
-        ("dark", {"color_scheme": "dark"}),
-        ("phone", {"viewport": {"width": 360, "height": 780}}),
-    ],
-)
+@pytest.mark.parametrize(("name", "options"), [*SCREENS.items()], ids=[*SCREENS])
 def test_everything_is_there_in_light_dark_and_on_a_phone(
     busy_page: PageServer, look: Look, name: str, options: dict[str, Any]
 ) -> None:
@@ -166,10 +166,10 @@ def test_the_first_line_leads_to_the_query_that_it_names(busy_page: PageServer, 
     until(page, f"{top} >= -1 && {top} < window.innerHeight / 2")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_serious_finding_of_axe(busy_page: PageServer, look: Look, scheme: str) -> None:
+@pytest.mark.parametrize("options", [*SCREENS.values()], ids=[*SCREENS])
+def test_no_serious_finding_of_axe(busy_page: PageServer, look: Look, options: dict[str, Any]) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="make setup installs it")
-    page = look(busy_page.url, color_scheme=scheme)
+    page = look(busy_page.url, **options)
     drawn(page, 8)
     open_all(page)
     found = axe.Axe().run(page).response["violations"]
