@@ -17,6 +17,7 @@ from headgate.settings import RETENTION_S, GateSettings
 # isort: split
 from pyspark.sql import DataFrame
 
+from headgate.spark.calls import ForTransform, explained
 from headgate.spark.checkpoint import check_checkpoint
 from headgate.spark.gate.frame import Gate
 from headgate.spark.gate.identity import (
@@ -28,6 +29,7 @@ from headgate.store.folder import check_gate_name, open_control_folder
 __all__ = ["gate"]
 
 
+@explained('frame.transform(hg.gate("rides", hold="2 seconds", control="/shared/headgate"))')
 def gate(
     name: str,
     *,
@@ -143,7 +145,7 @@ def gate(
         checkpoint=None if checkpoint is None else check_checkpoint(checkpoint),
         rescue=rescue,
     )
-    return build.apply
+    return ForTransform(build.apply, f"hg.gate({name!r}, ...)")
 
 
 def _names(value: str | Sequence[str] | None) -> tuple[str, ...] | None:

@@ -16,7 +16,7 @@ from headgate.store.places.place import Place
 
 __all__ = ["recipe_of_batch", "rows_by_recipe", "settings_of"]
 
-_OTHERWISE = "give rows=, a reader of its batches (hg.kafka_rows, hg.file_rows, ...)"
+_OTHERWISE = "call hg.repay with rows=, a reader of its batches (hg.kafka_rows, hg.file_rows, ...)"
 
 
 def recipe_of_batch(followed: list[Followed], batch: int) -> Followed | None:
