@@ -21,6 +21,7 @@ from headgate.store.ledger.audit import audit
 from headgate.store.ledger.records import Ledger
 from headgate.testing.faults.folders import FOLDER_FAULTS
 from headgate_lab.bench.kills.jobs import JOBS, ROWS, add_input, matching_pairs, stream
+from tests.harness.late_worker import run_stateful
 from tests.spark.conftest import forget_last_commit
 
 #: Two good batches, one of each fault, and two more.
@@ -35,6 +36,7 @@ class Misfortune:
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self._spark, self._folder = spark, folder
         self.sunk: dict[int, list[int]] = {}
+        self._struck: set[int] = set()
         self._now = ExitStack()
 
     def run(self, frame: DataFrame) -> None:
@@ -42,13 +44,14 @@ class Misfortune:
         writer = frame.writeStream.foreachBatch(self._take)
         writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
         try:
-            writer.start().awaitTermination()
+            run_stateful(writer.start, checkpoint)
         finally:
             self._end()
 
     def _take(self, frame: DataFrame, batch: int) -> None:
         self._end()
-        if batch in FAULTY and batch not in self.sunk:
+        if batch in FAULTY and batch not in self._struck:
+            self._struck.add(batch)
             self._now.enter_context(FOLDER_FAULTS[FAULTY[batch]](self._folder / "control"))
         self.sunk[batch] = [row.id for row in frame.select("id").collect()]
 
