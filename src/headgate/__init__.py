@@ -34,7 +34,10 @@ from headgate.errors import (
     WorkerError,
     WrongKindOfFrame,
 )
+from headgate.log_lines import keep_to_one_line
 from headgate.policies import Drawing, Grouping, GroupRates, Policy, Uniform, ValueClasses
+
+keep_to_one_line()
 
 if TYPE_CHECKING:
     from headgate.guards.targets import absolute, average, sliding

@@ -111,6 +111,9 @@ class Record:
     #: The run of the query that ended it, counted from the first that began it; counted only by a gate
     #: with `rescue`.
     attempt: int = 1
+    #: The batch that its writer had recorded before it: a record that was there when this one came. None
+    #: of a writer's first, and of a recount. It is no part of what the batch was.
+    after: int | None = field(default=None, compare=False)
     size: Size = field(default_factory=Size)
     found: Findings = field(default_factory=Findings)
     evidence: Evidence = field(default_factory=Evidence)
