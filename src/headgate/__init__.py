@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         quantile,
         ratio,
         sum,
+        together,
         total,
     )
     from headgate.spark.gate.call import gate
@@ -148,6 +149,7 @@ __all__ = [
     "subset",
     "sum",
     "superset",
+    "together",
     "total",
 ]
 
@@ -181,6 +183,7 @@ _ON_SPARK = {
     "kafka_rows": "headgate.spark.backfill.offsets",
     "difference": "headgate.spark.estimates.estimators",
     "pooled": "headgate.spark.estimates.estimators",
+    "together": "headgate.spark.estimates.estimators",
     "total": "headgate.spark.estimates.estimators",
     "mean": "headgate.spark.estimates.estimators",
     "median": "headgate.spark.estimates.estimators",

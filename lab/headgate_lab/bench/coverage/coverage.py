@@ -24,6 +24,8 @@ from headgate_lab.bench.coverage.populations import (
     population_of,
 )
 from headgate_lab.bench.coverage.promised import WITHIN, promised
+from headgate_lab.bench.coverage.shared_fate import SHARED, shared_fate
+from headgate_lab.bench.coverage.shared_totals import shared_totals
 from headgate_lab.bench.coverage.shortest import Errors
 from headgate_lab.bench.coverage.tally import BANDS, Tally
 from headgate_lab.bench.progress import bench_progress
@@ -95,7 +97,21 @@ def measure(size: Size, progress: Progress, seed: int = 1) -> dict[str, Any]:
     tables = result["context"]["tables"]
     tables["accuracy asked for"] = [row for row in asked if row is not None]
     tables["cells that one row carries"] = carried
+    tables |= _together(size, seed)
     return result
+
+
+def _together(size: Size, seed: int) -> dict[str, list[dict[str, Any]]]:
+    """Rows that share identities: means and sums of groups, and totals over groups."""
+    fates: list[dict[str, Any]] = []
+    totals: list[dict[str, Any]] = []
+    for query, identity in SHARED:
+        people = population_of(query, identity=identity) if size.data in (None, query.data) else None
+        if people is not None:
+            fates += shared_fate(query, people, identity, SHARES, size.draws, seed)
+            total = shared_totals(query, people, identity, SHARES, size.draws, seed)
+            totals += [total] if total is not None else []
+    return {"rows kept together": fates, "totals over groups that share identities": totals}
 
 
 def _drawn(
