@@ -21,9 +21,9 @@ from headgate_lab.bench.coverage.arrays import ArrayAlgebra
 from headgate_lab.bench.coverage.draws import Kept, sums_of
 from headgate_lab.bench.coverage.intervals import Ends, finish, intervals
 from headgate_lab.bench.coverage.populations import Grouping, Population
-from headgate_lab.bench.coverage.tally import Tally
+from headgate_lab.bench.coverage.tally import Tally, told
 
-__all__ = ["LEAST_IDENTITIES", "SHARED", "Clusters", "Drawn", "mean_of", "shared_fate", "told"]
+__all__ = ["LEAST_IDENTITIES", "SHARED", "Clusters", "Drawn", "mean_of", "shared_fate"]
 
 _HOUR, _DAY = 3600.0, 86400.0
 #: Queries, and what the rows of one fate have in common.
@@ -158,13 +158,3 @@ def shared_fate(
     return [
         {**where, "statistic": s, **told({m: found[s, m] for m in _METHODS})} for s in ("mean", "sum")
     ]
-
-
-def told(tallies: dict[str, Tally]) -> dict[str, Any]:
-    """What each method covers, in %, and how wide it is beside an interval with the true variance."""
-    row: dict[str, Any] = {"intervals": next(iter(tallies.values())).intervals}
-    for method, tally in tallies.items():
-        row[method] = None if tally.covered is None else round(100.0 * tally.covered, 1)
-        if method != "true variance":
-            row[f"{method} width"] = None if tally.width is None else round(tally.width, 2)
-    return row

@@ -13,8 +13,8 @@ import numpy as np
 
 from headgate_lab.bench.coverage.intervals import intervals
 from headgate_lab.bench.coverage.populations import Grouping, Population
-from headgate_lab.bench.coverage.shared_fate import LEAST_IDENTITIES, Clusters, told
-from headgate_lab.bench.coverage.tally import Tally
+from headgate_lab.bench.coverage.shared_fate import LEAST_IDENTITIES, Clusters
+from headgate_lab.bench.coverage.tally import Tally, told
 
 __all__ = ["shared_totals"]
 
