@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         quantile,
         ratio,
         sum,
+        together,
         total,
     )
     from headgate.spark.gate.call import gate
@@ -151,6 +152,7 @@ __all__ = [
     "subset",
     "sum",
     "superset",
+    "together",
     "total",
 ]
 
@@ -184,6 +186,7 @@ _ON_SPARK = {
     "kafka_rows": "headgate.spark.backfill.offsets",
     "difference": "headgate.spark.estimates.estimators",
     "pooled": "headgate.spark.estimates.estimators",
+    "together": "headgate.spark.estimates.estimators",
     "total": "headgate.spark.estimates.estimators",
     "mean": "headgate.spark.estimates.estimators",
     "median": "headgate.spark.estimates.estimators",

@@ -68,7 +68,8 @@ def gate(
         keep: an SQL predicate, or several, the most valuable first; such rows are not shed while
             others remain.
         policy: any other `Policy`; by default every row is worth the same.
-        identity: the columns that tell rows apart; by default all. Equal rows share one fate.
+        identity: the columns that tell rows apart; by default all. Equal rows share one fate; where
+            several rows have one identity, add them up with `hg.together` before you estimate.
 
     How:
         control: a folder that the driver and all executors share: plans, settings, ledger.
