@@ -179,7 +179,10 @@ class BatchCost:
         before = self._drift
         if self._has_changed(miss, spread, cold):
             self._open(abs(miss))
-            self._update(kept, arrived, seconds, trust)
+            if miss < 0.0:  # starting up makes no batch shorter, and it misses by shares of what it took
+                self._update(kept, arrived, seconds, 1.0, seconds)
+            else:
+                self._update(kept, arrived, seconds, trust)
             return None
         most = config.cut * spread
         cut = min(most, max(-most, miss))
@@ -301,11 +304,17 @@ class BatchCost:
                 self._cov[i][j] += 0.5 * share * share * self._prices[i] * self._prices[j]
             self._cov[i][i] += 0.5 * (share * self._prices[i]) ** 2
 
-    def _update(self, kept: float, arrived: float, seconds: float, trust: float) -> None:
+    def _update(
+        self, kept: float, arrived: float, seconds: float, trust: float, usual_s: float = math.inf
+    ) -> None:
+        """Move the prices towards what a batch took; it may be off by the noise of what is expected.
+
+        Or of `usual_s`, where that is less: what is expected may be far too long.
+        """
         x = (1.0, kept, arrived)
         expected = sum(p * v for p, v in zip(self._prices, x, strict=True))
         away = [sum(row[j] * x[j] for j in range(3)) for row in self._cov]
-        error = (self.noise * max(_LEAST_SECONDS, expected)) ** 2 / trust
+        error = (self.noise * max(_LEAST_SECONDS, min(expected, usual_s))) ** 2 / trust
         total = error + sum(x[i] * away[i] for i in range(3))
         for i in range(3):
             self._prices[i] += away[i] * (seconds - expected) / total
