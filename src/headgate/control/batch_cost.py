@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headgate.core.cold_start import COLD_BATCHES
-
 __all__ = ["BatchCost", "CostFit"]
 
 _LEAST_SECONDS = 1e-3  # Spark's clock ticks in milliseconds
@@ -39,6 +37,9 @@ class CostFit:
     first_fixed: float = 0.97
     first_fixed_of_target: float = 0.3
     first_arrived: float = 0.03
+    #: As how many batches the first one counts in that a batch of just its rows takes no longer: which
+    #: price is which is not known then, and yet their sum is, but for starting up.
+    first_trust: float = 0.3
     #: A first batch shows what a row costs at most, because it starts workers and compiles. Where that
     #: is more than a dear row costs (in seconds: seven times one of a native aggregation), halfway from
     #: there to that price is believed (of the logarithm), but no less than what so many seconds of
@@ -62,7 +63,6 @@ class CostFit:
     #: be an accident, a shorter one is proof that the prices were too high.
     shorter: float = 0.35
     #: The first batches of a run start workers and compile; they count as so many batches each.
-    cold_batches: int = COLD_BATCHES
     cold_trust: float = 0.1
     #: Noise (of the logarithm) that is assumed at first, and the least that is ever assumed.
     first_noise: float = 0.1
@@ -218,6 +218,7 @@ class BatchCost:
             self._cov[i][i] = bound * bound
         self._cov[1][2] = self._cov[2][1] = share * bounds[1] ** 2
         self._cov[2][2] += (share * bounds[1]) ** 2
+        self._update(kept, arrived, self.predict(kept, arrived), c.first_trust)
 
     def _bounds(self, arrived: float) -> tuple[float, float, float]:
         """The largest standard deviations of the prices, in front of a batch of so many rows."""
