@@ -46,7 +46,8 @@ def test_a_soak_that_is_broken_off_leaves_no_process_behind(
 def _pretend(self: Soak, names: tuple[str, ...], how: str) -> Victim:
     """A driver that is up at once, and works on nothing."""
     code = (
-        "import pathlib, sys, time\npathlib.Path(sys.argv[1]).write_text(sys.argv[2])\ntime.sleep(300)\n"
+        "import pathlib, sys, time\nup = pathlib.Path(sys.argv[1])\nnew = up.with_suffix('.new')\n"
+        "new.write_text(sys.argv[2])\nnew.rename(up)\ntime.sleep(300)\n"
     )
     at = [str(self.folder / "up"), str(self.state.attempts)]
     return Victim([sys.executable, "-c", code, *at], self.folder / "log")
