@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from headgate.control.allowance import ALLOWANCE, AllowanceConfig
+from headgate.joins.row_draw.chances import ROW_DRAW, RowDrawConfig
 from headgate.spark.join.terms import WORK, WorkConfig
 from headgate_lab.bench.numbers import FACTORS, Number, Swept, sweep
 from headgate_lab.bench.progress import bench_progress
 from headgate_lab.sim.join.batches import BatchJob, run_batches
+from headgate_lab.sim.join.drawn_rows import run_drawn
 from headgate_lab.sim.join.machine import MachineJob, run_machine
 from headgate_lab.sim.join.stream import Workload
 
@@ -50,6 +52,16 @@ _LEARNING = {
         Workload(rates=((45.0, 300.0),), skew=0.8, types=(1.0,) * 10), 200_000.0, by_content=False
     ),
 }
+#: Which rows, where three tenths of them fit.
+_DRAWING = {
+    "rows 12 s apart": BatchJob(
+        Workload(rates=((40.0, 1500.0),), skew=0.8, shift_s=12.0), 1e15, at_least=4
+    ),
+    "rows of one time": BatchJob(
+        Workload(rates=((40.0, 1500.0),), skew=0.8, shift_s=0.0), 1e15, at_least=4
+    ),
+    "rows 25 s apart": BatchJob(Workload(rates=((40.0, 1000.0),), skew=0.6, shift_s=25.0), 1e15),
+}
 #: How much: machines on which a target has to be held.
 _HOLDING = {
     "steady": MachineJob(),
@@ -64,7 +76,15 @@ _HOLDING = {
     "slow start": MachineJob(stall_s=lambda batch: (13.0, 7.0, 4.0, 2.0, 1.0, 0.0)[min(5, batch)]),
     "matches jump": MachineJob(pay_off=lambda batch: 1e-4 if batch % 20 < 10 else 1e-2),
 }
-_QUICK = ("dense", "one delay", "delays that jump", "steady", "stalls", "matches jump")
+_QUICK = (
+    "dense",
+    "one delay",
+    "delays that jump",
+    "rows 12 s apart",
+    "steady",
+    "stalls",
+    "matches jump",
+)
 
 _WORK = (
     Number("explore", "share of the work"),
@@ -81,6 +101,12 @@ _LAGS = (
     Number("lag_stats.surprise_from", "matches"),
     Number("lag_stats.surprise", "share", most=1.0),
     Number("lag_stats.forget_to", "share", most=1.0),
+)
+_DRAW = (
+    Number("explore", "share of the kept rows"),
+    Number("least_chance", "chance"),
+    Number("memory", "weight", "window"),
+    Number("most_ahead", "times"),
 )
 _ALLOWANCE = (
     Number("allowance.aim", "share of the target", most=1.0),
@@ -109,10 +135,10 @@ def run(
     *, quick: bool, factors: tuple[float, ...] | None = None, jobs: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """Tables of what each number does to pairs found, to their error, and to a target's keeping."""
-    names = jobs or (_QUICK if quick else (*_CHOOSING, *_LEARNING, *_HOLDING))
+    names = jobs or (_QUICK if quick else (*_CHOOSING, *_LEARNING, *_DRAWING, *_HOLDING))
     moved = factors or ((0.5, 1.0, 2.0) if quick else FACTORS)
     with bench_progress() as progress:
-        task = progress.add_task("numbers", total=len(_WORK) + len(_LAGS) + len(_ALLOWANCE) + 3)
+        task = progress.add_task("numbers", total=len((*_WORK, *_LAGS, *_DRAW, *_ALLOWANCE)) + 4)
 
         def tell(what: str) -> None:
             progress.update(task, description=what)
@@ -120,17 +146,20 @@ def run(
 
         choosing = sweep(WORK, _WORK, _among(_CHOOSING, names), _batches, moved, tell)
         learning = sweep(WORK, _LAGS, _among(_LEARNING, names), _batches, moved, tell)
+        drawing = sweep(ROW_DRAW, _DRAW, _among(_DRAWING, names), _drawn, moved, tell)
         holding = sweep(_Start(), _ALLOWANCE, _among(_HOLDING, names), _machine, moved, tell)
     tables = {
         "pairs found, by items": choosing.rows("found"),
         "certainty of the estimate, by items": choosing.rows("certainty"),
         "blocks in the state": choosing.rows("blocks"),
         "pairs found, by lag": learning.rows("found"),
+        "pairs found, by rows left out": drawing.rows("found"),
+        "certainty of the estimate, by rows left out": drawing.rows("certainty"),
         "comparisons made": holding.rows("made"),
         "batches within the target": holding.rows("inside"),
     }
     parts: tuple[tuple[Swept[Any], str], ...] = (
-        (choosing, "found"), (learning, "found"), (holding, "made"),
+        (choosing, "found"), (learning, "found"), (drawing, "found"), (holding, "made"),
     )  # fmt: skip
     ratios = {
         f"{name}: furthest from the default": value
@@ -156,6 +185,11 @@ def _batches(job: BatchJob, config: WorkConfig) -> dict[str, float]:
         "certainty": 1.0 / float(np.mean([one.error for one in runs])),
         "blocks": float(np.mean([one.blocks for one in runs])),
     }
+
+
+def _drawn(job: BatchJob, config: RowDrawConfig) -> dict[str, float]:
+    one = run_drawn(job, 0.3, config=config)
+    return {"found": one.found, "certainty": 1.0 / one.error}
 
 
 def _machine(job: MachineJob, start: _Start) -> dict[str, float]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from headgate.core.plan import Plan
 from headgate.core.plan_parts import RowDraw, WorkLimit
 from headgate.joins.conditions import Overlap
+from headgate.joins.row_draw.chances import ROW_DRAW, RowDrawConfig
 from headgate.spark.join.left_out.drawing import DrawnTask, RowDrawer, RowsTold
 from headgate.spark.join.left_out.rows_seen import RowsSeen, draw_of
 from headgate.spark.join.pack import packed, unpacked
@@ -35,14 +36,23 @@ class DrawnRun:
     error: float = 0.0
 
 
-def run_drawn(job: BatchJob, share: float, seed: int = 1, *, by_matches: bool = True) -> DrawnRun:
+def run_drawn(
+    job: BatchJob,
+    share: float,
+    seed: int = 1,
+    *,
+    by_matches: bool = True,
+    config: RowDrawConfig = ROW_DRAW,
+) -> DrawnRun:
     """Run a job with so many of its rows, chosen by what they are expected to match, or at random."""
     condition = Overlap("items", "items", job.at_least)
     windows = (round(1e6 * job.windows_s[0]), round(1e6 * job.windows_s[1]))
     work = JoinWork(JoinTerms(condition, windows, round(1e6 * job.basic_s), seed))
-    index, store, seen, run = work.fresh(), MemoryStore(), RowsSeen((1, 1)), DrawnRun()
+    index, store, seen, run = work.fresh(), MemoryStore(), RowsSeen((1, 1), config), DrawnRun()
     for batch, arrived in enumerate(payloads(job, seed)):
-        draw = draw_of(seen.classes, seen.items, share) if by_matches else RowDraw(share)
+        draw = RowDraw(share)
+        if by_matches:
+            draw = draw_of(seen.classes, seen.items, share, config)
         rows, told = _drawn(arrived, draw, condition, seed)
         plan = Plan(1.0, work=WorkLimit(job.work, job.result_units), rows=draw)
         watermark = (batch - 1) * 1_000_000 if batch > 1 else NO_WATERMARK

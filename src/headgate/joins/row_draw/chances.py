@@ -13,6 +13,8 @@ independently, even if they are the same in both streams.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -21,24 +23,52 @@ from headgate.joins.arrays import Floats, Integers
 from headgate.joins.row_draw.scores import CLASSES, class_scores
 from headgate.sketches.hashing import mix64, mix64_array
 
-__all__ = ["EXPLORE", "chances", "drawn"]
+__all__ = ["ROW_DRAW", "RowDrawConfig", "chances", "drawn"]
 
-#: The share of the kept rows that is drawn among those not expected to match much. It is what the
-#: estimate of completeness costs: pairs of such rows stand for many.
-EXPLORE = 0.1
-#: No chance is smaller: two rows that stand for more than a thousand each would be the whole estimate.
-_LEAST = 1e-3
 #: How often what chances cut at 1 leave is handed to the others.
 _ROUNDS = 6
 
 
-def chances(rows: npt.ArrayLike, share: float, explore: float = EXPLORE) -> tuple[float, ...]:
+@dataclass(frozen=True)
+class RowDrawConfig:
+    """The numbers by which rows are left out; `headgate bench join-numbers` sweeps them."""
+
+    #: Share of the kept rows that is drawn among those not expected to match much. It is what the
+    #: estimate of completeness costs, since pairs of such rows stand for many: half of it finds 2 % more
+    #: pairs, and makes the standard error 1.6 times as large.
+    explore: float = 0.1
+    #: No chance is smaller: two rows that stand for more than a thousand each would be the whole
+    #: estimate.
+    least_chance: float = 1e-3
+    #: Weight of the past in how rows lie in classes, a batch: half of what is believed is the latest
+    #: one's.
+    memory: float = 0.5
+    #: How many times as many matches a row may be expected to have in the future as it finds at once,
+    #: and the other way round: beyond, one of the two would never be looked at again.
+    most_ahead: float = 20.0
+
+    def __post_init__(self) -> None:
+        for name, least, most in (
+            ("explore", 0.0, 1.0),
+            ("least_chance", 0.0, 1.0),
+            ("memory", 0.0, 1.0),
+            ("most_ahead", 1.0, np.inf),
+        ):
+            if not least <= getattr(self, name) <= most:
+                raise BadArgument(f"{name}={getattr(self, name)!r}: give {least:g} to {most:g}")
+
+
+#: The defaults.
+ROW_DRAW = RowDrawConfig()
+
+
+def chances(rows: npt.ArrayLike, share: float, config: RowDrawConfig = ROW_DRAW) -> tuple[float, ...]:
     """The chance of each class, so that about a share of rows that lie like these is kept.
 
     `rows` counts the rows of each class. Empty where nothing is known of them: all have that share.
 
     >>> rows = np.zeros(CLASSES); rows[10], rows[40] = 90, 10
-    >>> found = chances(rows, 0.1, explore=0.2)
+    >>> found = chances(rows, 0.1, RowDrawConfig(explore=0.2))
     >>> round(found[10], 3), round(found[40], 2), found[63]
     (0.011, 0.9, 1.0)
     """
@@ -50,7 +80,7 @@ def chances(rows: npt.ArrayLike, share: float, explore: float = EXPLORE) -> tupl
     total = float(counts.sum())
     if total <= 0.0 or share >= 1.0:
         return ()
-    certain = (1.0 - explore) * share * total
+    certain = (1.0 - config.explore) * share * total
     above = np.concatenate((np.cumsum(counts[::-1])[::-1][1:], [0.0]))
     sure = np.clip((certain - above) / np.maximum(counts, 1e-9), 0.0, 1.0)
     sure[above + counts <= certain] = 1.0
@@ -58,7 +88,7 @@ def chances(rows: npt.ArrayLike, share: float, explore: float = EXPLORE) -> tupl
     sure[:edge] = 0.0
     left, budget = counts * (1.0 - sure), share * total - float((sure * counts).sum())
     lots = _lots(left, budget)
-    found = np.clip(sure + (1.0 - sure) * lots, _LEAST, 1.0)
+    found = np.clip(sure + (1.0 - sure) * lots, config.least_chance, 1.0)
     return tuple(round(float(chance), 6) for chance in found)
 
 

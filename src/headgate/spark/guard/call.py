@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headgate.durations import Duration
-from headgate.errors import BadArgument, WorkerError
+from headgate.errors import BadArgument
 from headgate.guards.inline_policy import InlinePolicy
 from headgate.guards.price_shedding import PriceShedding
 from headgate.guards.published.settings import LasSettings
@@ -52,8 +52,8 @@ from headgate.spark.guard.task import GuardTask
 from headgate.spark.guard.terms import GuardTerms
 from headgate.spark.loop.loop import ControlLoop
 from headgate.spark.versions.arrow import arrow_schema
-from headgate.spark.worker_errors import pythons_text, said_by_spark, workers_python
-from headgate.store.folder import check_gate_name, claim_json, open_control_folder, unclaim
+from headgate.spark.worker_trial import leave_mark, try_in_worker
+from headgate.store.folder import check_gate_name, open_control_folder
 from headgate.store.gate_files.gate_call import new_call
 from headgate.store.guards import declare_guard
 from headgate.store.lease import this_process
@@ -244,29 +244,18 @@ class _Guard:
         """Can a Python worker import Headgate, unpickle the function, and write where it must?"""
         folders = [str(f) for f in (self.control, letters, self.dropped) if f is not None]
 
-        def check(batches: Any) -> Any:
-            yield from batches
+        def look() -> None:
             for folder in folders:
-                path = place_from(folder) / f".trial-{uuid.uuid4().hex}"
-                claim_json(path, task.terms.name)
-                unclaim(path)
+                leave_mark(place_from(folder), task.terms.name)
 
-        try:
-            spark.range(1).repartition(1).mapInArrow(check, "id bigint").collect()
-        except Exception as error:  # cloudpickle raises what it likes
-            said = said_by_spark(error)
-            if said is None:
-                raise BadArgument(
-                    f"guard {self.name!r}: the function cannot be sent to Spark's workers "
-                    f"({type(error).__name__}: {error}): open connections and models inside it, on "
-                    "first use"
-                ) from error
-            raise WorkerError(
-                f"guard {self.name!r}: a Python worker of Spark cannot run it. Headgate (with numpy and "
-                "pyarrow) must be installed for the workers' Python (PYSPARK_PYTHON), and the folders "
-                f"{folders} must be there on every executor. "
-                f"{pythons_text(workers_python(spark))}Spark said: {said}"
-            ) from error
+        try_in_worker(
+            spark,
+            look,
+            who=f"guard {self.name!r}",
+            sent="the function",
+            needs="Headgate (with numpy and pyarrow) must be installed for the workers' Python "
+            f"(PYSPARK_PYTHON), and the folders {folders} must be there on every executor.",
+        )
 
     def spec(self) -> GuardSpec:
         """It, as the control loop knows it."""

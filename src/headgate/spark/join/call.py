@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from headgate.durations import Duration
-from headgate.errors import BadArgument, WorkerError
+from headgate.errors import BadArgument
 from headgate.joins.conditions import Condition, Equal
 from headgate.joins.rows import compiled
 from headgate.settings import RETENTION_S
@@ -56,8 +55,8 @@ from headgate.spark.join.work import JoinWork
 from headgate.spark.loop.loop import ControlLoop
 from headgate.spark.versions.arrow import arrow_schema
 from headgate.spark.versions.state_operators import require_state_operators
-from headgate.spark.worker_errors import pythons_text, said_by_spark, workers_python
-from headgate.store.folder import check_gate_name, claim_json, open_control_folder, unclaim
+from headgate.spark.worker_trial import leave_mark, try_in_worker
+from headgate.store.folder import check_gate_name, open_control_folder
 from headgate.store.gate_files.gate_call import new_call
 from headgate.store.lease import this_process
 from headgate.store.settings_file import SettingsFile
@@ -302,28 +301,17 @@ def _folder(control: str | os.PathLike[str] | None) -> Place:
 def _trial(spark: SparkSession, name: str, folder: Place, on: Condition) -> None:
     """Can a Python worker compile the kernels, unpickle the condition, and write to the folder?"""
 
-    def check(batches: Any) -> Any:
-        yield from batches
+    def look() -> None:
         from headgate.joins.warm_up import warm_up
 
         warm_up(on)
-        path = folder / f".trial-{uuid.uuid4().hex}"
-        claim_json(path, [name, type(on).__name__])
-        unclaim(path)
+        leave_mark(folder, [name, type(on).__name__])
 
-    try:
-        spark.range(1).repartition(1).mapInArrow(check, "id bigint").collect()
-    except Exception as error:  # cloudpickle raises what it likes
-        said = said_by_spark(error)
-        if said is None:
-            raise BadArgument(
-                f"join {name!r}: the condition cannot be sent to Spark's workers "
-                f"({type(error).__name__}: {error}): open connections and models inside the function, "
-                "on first use"
-            ) from error
-        raise WorkerError(
-            f"join {name!r}: a Python worker of Spark cannot run it. Headgate with its join extra (pip "
-            "install 'headgate[join]') must be there for the workers' Python (PYSPARK_PYTHON), and the "
-            f"folder {str(folder)!r} must be there on every executor. "
-            f"{pythons_text(workers_python(spark))}Spark said: {said}"
-        ) from error
+    try_in_worker(
+        spark,
+        look,
+        who=f"join {name!r}",
+        sent="the condition",
+        needs="Headgate with its join extra (pip install 'headgate[join]') must be there for the "
+        f"workers' Python (PYSPARK_PYTHON), and the folder {str(folder)!r} on every executor.",
+    )

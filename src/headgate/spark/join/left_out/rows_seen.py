@@ -7,31 +7,30 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from headgate.core.plan_parts import RowDraw
-from headgate.joins.row_draw.chances import chances
+from headgate.joins.row_draw.chances import ROW_DRAW, RowDrawConfig, chances
 from headgate.joins.row_draw.scores import CLASSES, Part, RowScores
 from headgate.spark.join.left_out.drawing import RowsTold
 from headgate.spark.join.left_out.items_told import ItemsTold
 
 __all__ = ["RowsSeen", "draw_of"]
 
-#: Weight of the past in how rows lie in classes, a batch: half of what is believed is the latest one's.
-_MEMORY = 0.5
-#: How many times as many matches a row may be expected to have in the future as it finds at once, and
-#: the other way round: beyond, one of the two would never be looked at again.
-_MOST_AHEAD = 20.0
 
-
-def draw_of(classes: Sequence[float] | None, items: str | None, share: float) -> RowDraw:
+def draw_of(
+    classes: Sequence[float] | None,
+    items: str | None,
+    share: float,
+    config: RowDrawConfig = ROW_DRAW,
+) -> RowDraw:
     """Which rows to keep so that a share of them is, by how rows lay in classes lately."""
-    found = () if classes is None or items is None else chances(classes, share)
+    found = () if classes is None or items is None else chances(classes, share, config)
     return RowDraw(share, found, items)
 
 
 class RowsSeen:
     """Gathers what shards and packing tasks tell; answers with what rows are drawn by."""
 
-    def __init__(self, copies: tuple[int, int]) -> None:
-        self._copies = copies
+    def __init__(self, copies: tuple[int, int], config: RowDrawConfig = ROW_DRAW) -> None:
+        self._copies, self._config = copies, config
         self._classes = np.zeros(CLASSES)
         #: By side: the weight that rows to come had in the scores of the last batch, and those waiting.
         self._ahead, self._met = [0.0, 0.0], [1.0, 1.0]
@@ -53,7 +52,7 @@ class RowsSeen:
         """After a batch: rows by side, items of all shards, pairs by the probing side, rows by side."""
         if told:
             now = np.sum([side.classes for side in told.values()], axis=0)
-            self._classes = _MEMORY * self._classes + now
+            self._classes = self._config.memory * self._classes + now
         if not items:
             return
         shares = ItemsTold.together(items, self._copies).shares
@@ -87,7 +86,8 @@ class RowsSeen:
         if told is None or told.met <= 0.0 or told.ahead <= 0.0 or self._ahead[side] <= 0.0:
             return max(1.0, waiting)
         probing, waited = max(probed[side], 1.0), max(probed[1 - side], 1.0)
-        ratio = min(_MOST_AHEAD, max(1.0 / _MOST_AHEAD, waited / probing))
+        most = self._config.most_ahead
+        ratio = min(most, max(1.0 / most, waited / probing))
         at_once = told.met / self._met[side]  # by a row that waits
         ahead = told.ahead / self._ahead[side]
         return max(1e-6, ratio * waiting * at_once / ahead)
