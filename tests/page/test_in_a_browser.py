@@ -95,9 +95,11 @@ def test_the_query_stops_and_the_store_vanishes_and_comes_back(
     verdict(page, "unknown")
     says(page, "The control store cannot be read: it is not there any more.")
     assert page.locator("article h2").inner_text().startswith("rides"), "what was known stays"
+    until(page, "document.getElementById('link-state').textContent === 'the store cannot be read'")
     shoot(page, "store-gone")
     shutil.move(control.with_name("away"), control)
     verdict(page, "stopped")
+    until(page, "document.getElementById('link-state').textContent === 'live'")
 
 
 def test_a_changed_target_is_a_step_in_its_line(serve: Serve, look: Look, control: Path) -> None:
@@ -123,6 +125,7 @@ def test_a_slow_sink_is_trouble_at_a_glance(serve: Serve, look: Look, control: P
     page = look(serve(control).url)
     verdict(page, "trouble")
     says(page, "futile: the sink is slow")
+    assert page.locator("article").inner_text().count("Shedding did not shorten the batches") == 1
     drawn(page, 2)
     shoot(page, "slow-sink")
 
