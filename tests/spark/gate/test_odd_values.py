@@ -46,7 +46,7 @@ def test_each_is_kept_or_repaid_and_none_is_more_than_a_value(
     stream = file_stream(SCHEMA)
     for batch in range(BATCHES):
         stream.add(_rows(batch))
-    policy = {"policy": hg.ConceptDriven("route", overflow="yield")} if "policy" in how else {}
+    policy = {"policy": hg.ConceptDriven("route", overflow="smallest")} if "policy" in how else {}
     with caplog.at_level(logging.DEBUG, "headgate"):
         kept = run_all(stream.frame().transform(hg.gate("odd", control=control, **{**how, **policy})))
     written = records(control, "odd")

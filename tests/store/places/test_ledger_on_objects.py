@@ -14,6 +14,7 @@ from headgate.store.keeping.upkeep import Upkeep, ended_queries, remove_query
 from headgate.store.ledger import carried, chunks
 from headgate.store.ledger import records as ledger_module
 from headgate.store.ledger.audit import audit
+from headgate.store.ledger.bookkeeper import Bookkeeper
 from headgate.store.ledger.records import Ledger, Record
 from headgate.store.places.object_turns import ObjectTurns
 from headgate.store.places.objects import Objects
@@ -351,3 +352,16 @@ def test_a_local_ledger_is_still_files(tmp_path: Path) -> None:
     ledger.append(record(0))
     folder = tmp_path / "gates" / "g" / "queries" / "q" / "ledger"
     assert [p.name for p in folder.iterdir()] == ["00000000.jsonl"]
+
+
+def test_objects_that_somebody_deleted_under_a_running_query_are_missed(memory: ObjectPath) -> None:
+    """What its writer still holds of the latest chunk is put again, and all before it is gone."""
+    books = Bookkeeper(Ledger(memory, "g", "q"), "gate 'g'")
+    for batch in range(12):
+        books.add(record(batch))
+    assert audit(memory, "g")[0].complete
+    store_of(memory).delete_all(memory)
+    books.add(record(12))
+    (found,) = audit(memory, "g")
+    assert found.deleted == [(0, 9)]
+    assert found.verdict == "missing"
