@@ -82,7 +82,8 @@ class Combinations:
         _, window = np.unique(kept.draw * span + kept.window, return_inverse=True)
         shed = kept.n < kept.size
         value = kept.mean * kept.size
-        true = np.bincount(window, (self.people.mean() * self.people.sizes)[kept.cell])
+        sums = (self.people.mean() * self.people.sizes)[kept.cell]
+        true = np.asarray(np.bincount(window, sums), float)
         spread = (
             self.people.variance()[kept.cell] * np.square(kept.size) / kept.n * (1 - kept.n / kept.size)
         )

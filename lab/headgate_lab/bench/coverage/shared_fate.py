@@ -71,7 +71,9 @@ class Clusters:
         assert people.identities is not None
         most = int(people.identities.max(initial=0)) + 1
         codes, of_row = np.unique(people.cells * most + people.identities, return_inverse=True)
-        sums = Population(codes // most, np.bincount(of_row, people.values), people.windows)
+        sums = Population(
+            codes // most, np.asarray(np.bincount(of_row, people.values), float), people.windows
+        )
         return cls(people, sums, np.bincount(of_row).astype(float), codes % most)
 
     def drawn(self, shares: tuple[float, ...], times: int, seed: int) -> Iterator[Drawn]:
