@@ -33,7 +33,7 @@ _MOSTLY_FIXED = 0.5
 #: A dear row costs so many times one of those that fill a first batch: 140 microseconds by default.
 _DEAR = 14.0
 
-#: Targets for which a query is down when it is only started again. What came in a longer outage is cut to
+#: Targets for which a query is down that is only started again; what came in a longer outage is cut to
 #: what surely fits.
 _SHORT_DOWN = 4.0
 
