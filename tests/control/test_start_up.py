@@ -115,6 +115,19 @@ def test_an_overload_is_held_from_the_third_batch_on_after_every_start(
     assert sum(late) / len(late) <= 0.07
 
 
+@pytest.mark.parametrize("row_s", [1e-6, 75e-6, 1e-3])
+@pytest.mark.parametrize("load", [0.1, 0.3, 0.6])
+def test_after_an_outage_a_light_query_does_not_presume_that_everything_fits(
+    load: float, row_s: float
+) -> None:
+    """Its small batches have hardly shown what a row costs, and sixty targets of rows are waiting."""
+    for seed in range(3):
+        engine = Starting(Cost(0.25, row_s, 0.01 * row_s, noise=0.1), load, 1.0, 0.0, seed=seed)
+        engine.run(60)
+        engine.restart(60.0)
+        assert engine.run(1)[0].duration < 1.3
+
+
 def test_a_first_batch_of_many_rows_shows_what_they_cost() -> None:
     """They may have been starting up for 7.5 s; seventy seconds would be the price of that guess."""
     engine = Starting(Cost(0.25, 75e-6, noise=0.1), 10, 1.0, 0.0, trigger_s=1.0)

@@ -33,6 +33,10 @@ _MOSTLY_FIXED = 0.5
 #: A dear row costs so many times one of those that fill a first batch: 140 microseconds by default.
 _DEAR = 14.0
 
+#: Targets for which a query is down that is only started again; what came in a longer outage is cut to
+#: what surely fits.
+_SHORT_DOWN = 4.0
+
 _SNAPSHOT = 2
 
 
@@ -355,6 +359,8 @@ class HoldDurationController(Controller):
         if self._held < 1.0:
             return 0.0
         if not self._fresh:
+            if self._last_s <= 0.0:  # the first batch brings what came while the query was down
+                most = min(most, self.arrivals.rows(_SHORT_DOWN * self._base))
             return min(most, fits.surely_too_long(self._base))
         if self._least_row_s <= 0.0:
             return most
