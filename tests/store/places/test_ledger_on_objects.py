@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headgate.core.plan import Plan
+from headgate.settings import RETENTION_S
 from headgate.store import file_age
 from headgate.store.keeping.upkeep import Upkeep, ended_queries, remove_query
 from headgate.store.ledger import carried, chunks
@@ -314,6 +315,41 @@ def test_upkeep_keeps_the_store_small(memory: ObjectPath, hours: StoreTime) -> N
     assert ledger.totals().all.batches == 1000
     objects = sum(1 for page in store_of(memory)._obstore.list(store_of(memory)._store) for _ in page)  # type: ignore[attr-defined]
     assert objects < KEPT_PINS + 200
+
+
+@pytest.mark.slow
+def test_after_a_year_there_are_no_more_objects_and_bytes_than_after_ten_weeks(
+    memory: ObjectPath, hours: StoreTime
+) -> None:
+    """Of 2,000 batches with small segments; records are kept for a week, as by default."""
+    year_s, batches = 365 * 86_400.0, 2000
+    step_s, now = year_s / batches, BEGAN
+    store, ledger = PlanStore(memory, "g", "q"), Ledger(memory, "g", "q")
+    upkeep = Upkeep(memory, "g", "q", clock=lambda: now)
+    upkeep.retention_s = RETENTION_S
+    held: list[tuple[int, int]] = []
+    for batch in range(batches):
+        store.beat()
+        store.pin_to(batch, PinnedPlan(Plan(0.4), "plan"))
+        ledger.append(record(batch, started_at=now))
+        hours.pass_s(step_s)
+        now += step_s
+        if batch % 50 == 49:
+            upkeep.run()
+        if batch % 400 == 399:
+            held.append(_objects_and_bytes(memory))
+    assert ledger.totals().all.batches == batches
+    assert year_s * ledger.begins() / batches > year_s - 2 * upkeep.retention_s, "the old ones are gone"
+    for objects, size in held[1:]:
+        assert objects <= 1.1 * held[0][0], held
+        assert size <= 1.1 * held[0][1], held
+
+
+def _objects_and_bytes(control: ObjectPath) -> tuple[int, int]:
+    store = store_of(control)
+    listed = store._obstore.list(store._store)  # type: ignore[attr-defined]
+    sizes = [meta["size"] for page in listed for meta in page]
+    return len(sizes), sum(sizes)
 
 
 def test_one_at_a_time_works_at_the_objects(memory: ObjectPath, hours: StoreTime) -> None:

@@ -229,7 +229,7 @@ class _Guard:
         """Where rows go that the function failed on."""
         if on_error != "dead-letter":
             if folder is not None:
-                raise BadArgument(f'dead_letters={os.fspath(folder)!r} needs on_error="dead-letter"')
+                raise BadArgument('dead_letters= needs on_error="dead-letter"')
             return None
         if folder is not None:
             return open_control_folder(folder)
