@@ -36,7 +36,7 @@ def pins_noted(folder: Path, since: float) -> list[float]:
 
 def _timed(worker: Any) -> Any:
     def work(*given: Any) -> Any:
-        from headgate.spark.gate.task_plan import TaskPlan
+        from headgate.spark.gate.pin.task_plan import TaskPlan
 
         pin = TaskPlan.pin
         notes = (Path(os.environ[_FOLDER]) / str(os.getpid())).open("a", buffering=1)
