@@ -36,6 +36,7 @@ import headgate as hg
 from headgate.spark.versions.real_time import require_real_time
 from headgate.testing.broker import Broker, connector
 from headgate.testing.bursts import Bursts, produce
+from headgate.testing.kafka_client import client_settings
 
 SEED, WAVE, SCALE = 42, 1_000, 1 << 62
 BEFORE, AFTER = 0.5, 0.1
@@ -173,7 +174,8 @@ class Trials:
 
     def read(self, topic: str) -> list[dict[str, Any]]:
         """Every row of a one-partition topic, with ``written``: when it got there, in ms."""
-        consumer = Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": "none"})
+        own = {"group.id": "none"}
+        consumer = Consumer(client_settings(self.broker.bootstrap, [], **own))
         start = TopicPartition(topic, 0, 0)
         end = consumer.get_watermark_offsets(start, timeout=10)[1]
         consumer.assign([start])

@@ -80,6 +80,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
         SparkSession.builder.master("local[2]")
         .appName("headgate-tests")
         .config("spark.driver.memory", HEAP)
+        .config("spark.driver.extraJavaOptions", f"-Xms{HEAP} -Xmn700m")  # it would grow to that
+        # Queries of one shape share compiled code: all of a module's, and not the last few tests'.
+        .config("spark.sql.codegen.cache.maxEntries", "1000")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")

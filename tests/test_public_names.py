@@ -64,7 +64,7 @@ ON_A_SESSION = {
     *("FileLink", "KafkaLink", "Site", "backfill", "count", "delta_rows", "doctor", "dropped"),
     *("file_rows", "gate", "gate_join", "guard", "iceberg_rows", "join", "kafka_rows", "mean", "median"),
     *("Repairable", "difference", "pooled", "quantile", "ratio", "recount", "repaid_batches", "repay"),
-    *("sic", "sum", "total"),
+    *("sic", "sum", "together", "total"),
 }
 
 

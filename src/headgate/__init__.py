@@ -34,7 +34,10 @@ from headgate.errors import (
     WorkerError,
     WrongKindOfFrame,
 )
+from headgate.log_lines import keep_to_one_line
 from headgate.policies import Drawing, Grouping, GroupRates, Policy, Uniform, ValueClasses
+
+keep_to_one_line()
 
 if TYPE_CHECKING:
     from headgate.guards.targets import absolute, average, sliding
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
         quantile,
         ratio,
         sum,
+        together,
         total,
     )
     from headgate.spark.gate.call import gate
@@ -148,6 +152,7 @@ __all__ = [
     "subset",
     "sum",
     "superset",
+    "together",
     "total",
 ]
 
@@ -181,6 +186,7 @@ _ON_SPARK = {
     "kafka_rows": "headgate.spark.backfill.offsets",
     "difference": "headgate.spark.estimates.estimators",
     "pooled": "headgate.spark.estimates.estimators",
+    "together": "headgate.spark.estimates.estimators",
     "total": "headgate.spark.estimates.estimators",
     "mean": "headgate.spark.estimates.estimators",
     "median": "headgate.spark.estimates.estimators",

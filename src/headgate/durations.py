@@ -51,7 +51,7 @@ def seconds(value: Duration, name: str = "duration") -> float:
     if isinstance(value, timedelta):
         result = value.total_seconds()
     elif isinstance(value, int | float):
-        result = float(value)
+        result = _as_float(value)
     else:
         match = _TEXT.fullmatch(value) if isinstance(value, str) else None
         if match is None or match[2].lower() not in _UNITS:
@@ -60,6 +60,14 @@ def seconds(value: Duration, name: str = "duration") -> float:
     if not (math.isfinite(result) and result > 0):
         raise _bad(name, value)
     return result
+
+
+def _as_float(value: float) -> float:
+    """The number; infinite where it is a whole number beyond all floats."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def _bad(name: str, value: object) -> BadArgument:
@@ -77,8 +85,10 @@ def instant(value: Instant, now: float, name: str = "since") -> float:
     """
     if isinstance(value, datetime):
         return value.timestamp()
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        return float(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        at = _as_float(value)
+        if math.isfinite(at):
+            return at
     if isinstance(value, str):
         try:
             return datetime.fromisoformat(value).timestamp()

@@ -116,6 +116,13 @@ class GateSettings:
         return None if value is None else seconds(value)
 
     @property
+    def target_of(self) -> str:
+        """What is to be held: a batch's ``duration``, its oldest row's ``delay``, or a ``share``."""
+        if self.rate is not None:
+            return "share"
+        return "duration" if self.delay is None else "delay"
+
+    @property
     def retention_s(self) -> float:
         """How long records are kept, in seconds; infinite for ever."""
         return retention_s(self.retention)

@@ -24,6 +24,7 @@ from headgate.store.guards import declare_guard
 from headgate.store.ledger.records import Evidence, Ledger, Record
 from headgate.store.plans import PinnedPlan, PlanStore
 from headgate.store.settings_file import SettingsFile
+from tests.view.virtual_gate import VirtualGate
 
 QUERY = "3f2a9c1e-0000-4000-8000-000000000001"
 HALF = Plan(0.5)
@@ -310,6 +311,16 @@ def test_status_takes_the_last_20_batches(folder: Path) -> None:
         ledger.append(record(batch, kept=100, shed=900))
     (gate,) = json.loads(run("status", folder, "--json").stdout)["gates"]
     assert gate["queries"][0]["kept_share"] == 0.1
+
+
+def test_status_of_a_query_that_was_stopped_in_its_first_batch(tmp_path: Path) -> None:
+    gate = VirtualGate(tmp_path, "rides")
+    gate.store.beat()
+    gate.stop()
+    result = CliRunner().invoke(main, ["status", str(tmp_path)])
+    assert result.exit_code == 0
+    assert "no query is running" in result.stdout
+    assert "no batch ended" in result.stdout
 
 
 def test_status_says_when_nobody_steers(folder: Path) -> None:

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from headgate.cli import main
 from headgate.settings import GateSettings
+from headgate.store.settings_file import SettingsFile
 from tests.cli.test_json_shapes import differences, documented
 from tests.view.virtual_gate import CAPACITY, VirtualGate
 from tests.whatif.virtual_progress import lived, reports, text_of
@@ -85,6 +86,21 @@ def test_a_ledger_knows_what_held(store: Path) -> None:
     assert last["input"]["left_out"] == 0
     early = run(store, "--until", "2001-01-01", "--hold", 1)
     assert "0 batches were recorded then" in early.stderr
+
+
+def test_a_ledger_knows_what_held_then(store: Path) -> None:
+    SettingsFile(store, "rides").change(hold="3 seconds")
+    text = said(store, "--hold", "600 ms", "--runs", 2)
+    assert "Check: with the target that held, 1.00 s" in text, "the change came after these batches"
+    changed = VirtualGate(store, "clicks", GateSettings(hold=1))
+    changed.batches(40, 3 * CAPACITY)
+    SettingsFile(store, "clicks").change(hold="2 seconds")
+    changed.batches(40, 3 * CAPACITY)
+    text = said(store, "--gate", "clicks", "--hold", "600 ms", "--runs", 2)
+    assert "the target was changed while these batches ran (1 s, then 2 s): there is no check" in text
+    assert "Check:" not in text
+    text = said(store, "--gate", "clicks", "--last", 35, "--hold", "600 ms", "--runs", 2)
+    assert "Check: with the target that held, 2.00 s" in text
 
 
 def test_a_trace_tells_groups_apart(trace: Path) -> None:

@@ -135,7 +135,15 @@ def test_a_tiny_first_batch_does_not_make_arrived_rows_dear() -> None:
     cost = BatchCost(target_s=0.5)
     cost.add(400, 400, 0.3)
     cost.add(100, 12_000, 0.31)
-    assert cost.per_arrived_s * 12_000 < 0.1
+    assert cost.per_arrived_s * 12_000 < 0.4 * 0.31
+
+
+def test_what_a_first_batch_took_is_known_though_no_price_of_it_is() -> None:
+    """Three guesses that may each be off by a third would let the next batch keep a fifth of it."""
+    cost = BatchCost(target_s=2.0)
+    cost.add(75_000, 750_000, 1.5)
+    assert cost.predict(75_000, 750_000) == pytest.approx(1.5, rel=0.01)
+    assert cost.doubt(75_000, 750_000) < 0.2 < cost.doubt(250_000, 750_000)
 
 
 def test_a_snapshot_goes_on_exactly() -> None:

@@ -100,6 +100,14 @@ def test_the_first_ten_batches_are_not_judged() -> None:
     assert few.inside_target == 0.5, "with ten or fewer, all count"
 
 
+def test_rows_are_counted_in_the_whole_run_and_beside_it_once_it_has_settled() -> None:
+    learning = [batch(i, 1.0, kept=2) for i in range(10)]
+    side = Side(2.0, 100.0, batches=[*learning, batch(10, 1.0, kept=20), batch(11, 1.0, kept=18)])
+    assert side.kept == pytest.approx(58 / 1200)
+    assert side.kept_settled == pytest.approx(0.19)
+    assert Side(2.0, 100.0, batches=learning).kept_settled == pytest.approx(0.02)
+
+
 def test_a_batch_cut_short_is_outside_and_carries_no_rows() -> None:
     cut = batch(1, 2.5, arrived=0, kept=0, running=True)
     side = Side(2.0, 100.0, batches=[batch(0, 1.0), cut])

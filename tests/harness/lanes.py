@@ -1,12 +1,14 @@
-"""Two processes, with ``-n 2 --dist loadscope``, a Spark session in each, and both end together.
+"""Three processes, with ``-n 3 --dist loadscope``, a Spark session in two of them, and all end together.
 
 A module runs as a whole, in whichever process comes to it. Modules on the session stand in a row: one
 process takes them from its beginning (the broker, gates, guards), the other one from its end (the
 laboratory, estimates, joins), and they meet where they meet. So a session sees one kind of query after
-the other, as what it has loaded and compiled is good for the next one. Then come the modules that need
-no session, or start a Spark of their own; those that take longest first, so that what is left in the end
-is short. (The marks of ``--dist loadgroup`` would say at each test what belongs together, but
-pytest-xdist 3.8 does not see them under pytest 9.2.)
+the other, as what it has loaded and compiled is good for the next one. Streams wait now and then, for a
+trigger or for each other, and leave a third of two cores idle: the third process uses that for the
+modules that need no session, or start a Spark of their own; those that take longest first, so that what
+is left in the end is short. It makes no session: whoever comes to the end of the row helps with the
+rest. (The marks of ``--dist loadgroup`` would say at each test what belongs together, but pytest-xdist
+3.8 does not see them under pytest 9.2.)
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 __all__ = ["lane", "turn"]
 
+#: How many processes have a session; with a heap of 2.5 GiB each, and more to do than two cores can.
+_SESSIONS = 2
 #: What is on the session, in the order of the row.
 _ROW = (
     *(
@@ -95,16 +99,24 @@ class _Lanes(LoadScopeScheduling):
         return lane(nodeid)
 
     def _assign_work_unit(self, node: Any) -> None:
-        self.workqueue.move_to_end(self._next(first=node is self.nodes[0]), last=False)
+        self.workqueue.move_to_end(self._next(self.nodes.index(node)), last=False)
         super()._assign_work_unit(node)
 
-    def _next(self, first: bool) -> str:
+    def _reschedule(self, node: Any) -> None:
+        if self.nodes.index(node) >= _SESSIONS and all(
+            turn(scope) is not None for scope in self.workqueue
+        ):
+            node.shutdown()  # once it has done what it has
+        else:
+            super()._reschedule(node)
+
+    def _next(self, process: int) -> str:
         row = sorted((place, scope) for scope in self.workqueue if (place := turn(scope)) is not None)
-        if row:
-            return row[0 if first else -1][1]
+        others = [scope for scope in self.workqueue if turn(scope) is None]
+        if row and (process < _SESSIONS or not others):
+            return row[-1 if process == 1 else 0][1]
         # As many tests as any among the long ones, or among the others.
-        waiting = self.workqueue
-        return max(waiting, key=lambda scope: (scope.startswith(_LONG), len(waiting[scope])))
+        return max(others, key=lambda scope: (scope.startswith(_LONG), len(self.workqueue[scope])))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 Serve = Callable[..., PageServer]
 Look = Callable[..., "Page"]
 
+#: How people look at it.
+SCREENS: dict[str, dict[str, Any]] = {
+    "light": {"color_scheme": "light"},
+    "dark": {"color_scheme": "dark"},
+    "phone": {"viewport": {"width": 360, "height": 780}},
+}
+
 
 def verdict(page: Page, level: str) -> None:
     """Wait until the page's first line says so."""
@@ -88,9 +95,27 @@ def test_the_query_stops_and_the_store_vanishes_and_comes_back(
     verdict(page, "unknown")
     says(page, "The control store cannot be read: it is not there any more.")
     assert page.locator("article h2").inner_text().startswith("rides"), "what was known stays"
+    until(page, "document.getElementById('link-state').textContent === 'the store cannot be read'")
     shoot(page, "store-gone")
     shutil.move(control.with_name("away"), control)
     verdict(page, "stopped")
+    until(page, "document.getElementById('link-state').textContent === 'live'")
+
+
+def test_a_changed_target_is_a_step_in_its_line(serve: Serve, look: Look, control: Path) -> None:
+    """Drawn back over the time before, it would say that batches were late which were not."""
+    gate = VirtualGate(control, settings=GateSettings(hold=3), clock=ended_now(40))
+    gate.batches(20, CAPACITY)
+    page = look(serve(control).url)
+    drawn(page, 2)
+    heights = "document.querySelector('.chart').data.find((one) => one.name === 'target').y.join()"
+    assert page.evaluate(heights) == "3,3"
+    SettingsFile(control, "rides").change(hold="1 second")
+    gate.run.refresh()  # as the loop does between batches
+    gate.batches(20, CAPACITY)
+    until(page, f"{heights} === '3,3,1,1'")
+    says(page, "The target is 1.00 s. Before batch 20 it was 3.00 s.")
+    shoot(page, "changed-target")
 
 
 def test_a_slow_sink_is_trouble_at_a_glance(serve: Serve, look: Look, control: Path) -> None:
@@ -100,6 +125,7 @@ def test_a_slow_sink_is_trouble_at_a_glance(serve: Serve, look: Look, control: P
     page = look(serve(control).url)
     verdict(page, "trouble")
     says(page, "futile: the sink is slow")
+    assert page.locator("article").inner_text().count("Shedding did not shorten the batches") == 1
     drawn(page, 2)
     shoot(page, "slow-sink")
 
@@ -114,14 +140,7 @@ def test_a_page_whose_server_is_gone_says_so(serve: Serve, look: Look, control: 
     look.said.clear()  # type: ignore[attr-defined]  # the browser's own line on the lost connection
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("light", {}),
-        ("dark", {"color_scheme": "dark"}),
-        ("phone", {"viewport": {"width": 360, "height": 780}}),
-    ],
-)
+@pytest.mark.parametrize(("name", "options"), [*SCREENS.items()], ids=[*SCREENS])
 def test_everything_is_there_in_light_dark_and_on_a_phone(
     busy_page: PageServer, look: Look, name: str, options: dict[str, Any]
 ) -> None:
@@ -141,10 +160,19 @@ def test_everything_is_there_in_light_dark_and_on_a_phone(
         assert page.get_by_text(text).first.is_visible(), text
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_serious_finding_of_axe(busy_page: PageServer, look: Look, scheme: str) -> None:
+def test_the_first_line_leads_to_the_query_that_it_names(busy_page: PageServer, look: Look) -> None:
+    page = look(busy_page.url)
+    drawn(page, 8)
+    page.locator("#verdict a", has_text="rides").press("Enter")
+    until(page, "document.querySelector(':target h2').textContent.startsWith('rides')")
+    top = "document.querySelector(':target').getBoundingClientRect().top"
+    until(page, f"{top} >= -1 && {top} < window.innerHeight / 2")
+
+
+@pytest.mark.parametrize("options", [*SCREENS.values()], ids=[*SCREENS])
+def test_no_serious_finding_of_axe(busy_page: PageServer, look: Look, options: dict[str, Any]) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="make setup installs it")
-    page = look(busy_page.url, color_scheme=scheme)
+    page = look(busy_page.url, **options)
     drawn(page, 8)
     open_all(page)
     found = axe.Axe().run(page).response["violations"]

@@ -86,6 +86,8 @@ def test_a_gate_goes_on_and_its_books_say_what_happened(
     lost = set(query.met) - set(written)
     if fault == "gone":
         assert lost <= set(range(7)), "what was deleted is gone, and what came since is there"
+        assert lost >= set(range(4))
+        assert found.deleted == [(0, max(lost))], "and the audit misses it"
     elif fault == "away":
         assert lost <= {4, 5, 6}, "what was written while it was away"
     else:
@@ -163,4 +165,7 @@ def test_the_books_of_joins_and_guards_outlast_it_too(control: Path, fault: str,
     written = set(Ledger(control, "g", "q").records())
     lost = set(range(9)) - written
     assert lost <= {"gone": set(range(7)), "away": {4, 5, 6}}.get(fault, set()), lost
-    assert _audit(control).consistent
+    found = _audit(control)
+    assert found.consistent
+    assert found.deleted == ([(min(lost), max(lost))] if lost else []), "of these, too"
+    assert found.complete == (not lost)

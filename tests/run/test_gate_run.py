@@ -360,7 +360,7 @@ def test_the_snapshot_on_disk_is_the_controllers(control: Path) -> None:
     job = Job(control, GateSettings(hold=1))
     job.steps(5)
     stored = json.loads((job.store.folder / "controller.json").read_text())
-    assert stored["controller"]["batches"] == 5
+    assert stored["controller"]["cost"]["samples"] == 5
 
 
 def test_empty_batches_do_not_use_up_the_opening(control: Path) -> None:

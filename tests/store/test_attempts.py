@@ -24,6 +24,7 @@ from headgate.store.gate_files.gate_call import GateCall
 from headgate.store.lease import Holder
 from headgate.store.ledger.audit import audit
 from headgate.store.ledger.records import Ledger, Record
+from headgate.store.places.place import Place
 from headgate.store.plans import PinnedPlan, PlanStore
 
 CALL = GateCall(number=1)
@@ -35,7 +36,7 @@ def _me(run: str) -> Holder:
     return Holder("driver", run=run)
 
 
-def _begin(control: Path, run: str, batch: int = 0, bounds: Bounds | None = BOUNDS) -> PinnedPlan:
+def _begin(control: Place, run: str, batch: int = 0, bounds: Bounds | None = BOUNDS) -> PinnedPlan:
     """A task of this run asks for the batch's plan."""
     store = PlanStore(control, "g", "q")
     found = store.pin_to(batch, PinnedPlan(Plan(0.8), "plan", run=run, call=1))

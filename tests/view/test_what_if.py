@@ -34,6 +34,19 @@ def test_it_foretells_what_another_target_does(control: Path) -> None:
     assert "150 batches" in found.sentence
 
 
+def test_what_was_kept_in_fact_is_held_against_the_target_of_its_time(control: Path) -> None:
+    seen = _hour(control, 1.0)
+    found = what_if(seen, GateSettings(hold=3.0), 0.6)  # people have changed it since
+    assert found.target_s == 1.0
+    assert found.held.kept == pytest.approx(found.recorded.kept, abs=0.06)
+    assert found.changed == ""
+    mixed = [*seen, *_hour(control, 2.0, "later")]
+    found = what_if(mixed, GateSettings(hold=2.0), 0.6)
+    assert found.sentence.endswith(
+        "in fact, where the target was changed while these batches ran (1 s, then 2 s)."
+    )
+
+
 def test_a_monitored_hour_says_what_would_be_shed(control: Path) -> None:
     gate = VirtualGate(control, settings=GateSettings(hold=4, mode="monitor"))
     seen = [gate.batch(3 * CAPACITY + 500 * (number % 7)) for number in range(60)]

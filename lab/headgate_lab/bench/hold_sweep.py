@@ -24,8 +24,8 @@ _NEAR_ONE = {"enter": 0.02, "leave": 0.02, "highest_aim": 0.02, "first_fixed": 0
 _FACTORS = (0.5, 2.0)
 #: Bounds that a factor would move past what they bound.
 _VALUES = {"longest": (1.15, 1.6), "least": (0.35, 0.9), "most": (1.5, 4.0), "lowest_aim": (0.25, 0.7)}
-#: Numbers that these runs do not show: when shedding is futile, what is late, pauses.
-_NOT_SHOWN = ("futility", "least_room", "cold_batches", "waited", "fade")
+#: Numbers that these runs do not show: when shedding is futile, what is late, starting up, pauses.
+_NOT_SHOWN = ("futility", "least_room", "start_up", "waited", "fade")
 
 
 def run(*, quick: bool) -> dict[str, Any]:

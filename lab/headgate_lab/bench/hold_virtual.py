@@ -15,6 +15,7 @@ from headgate.whatif.microbatch import BatchRun, MicroBatches, Workload
 from headgate_lab.bench.progress import bench_progress
 from headgate_lab.bench.virtual_demo import demo_rows
 from headgate_lab.bench.virtual_jobs import JOBS, SHAPES, WARM_UPS, Held, Job, WarmUp, hold, hold_cold
+from headgate_lab.bench.virtual_peers import peer_rows
 
 __all__ = ["run"]
 
@@ -47,6 +48,7 @@ def run(*, quick: bool) -> dict[str, Any]:
         "how the size is known, bursts at 5 times capacity": sizes,
         "a cold start: kept of the best, and inside, by batches": cold,
         "the demo: 45 s at 5 times capacity, whole seconds": demo_rows(range(3 if quick else 10)),
+        "errors of a mean, 30 s of bursts at 5 times capacity": peer_rows(range(2 if quick else 10)),
     }
     return {"bench": "hold-virtual", "ratios": ratios, "context": {"tables": tables}}
 

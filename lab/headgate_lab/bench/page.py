@@ -74,7 +74,7 @@ def run(*, quick: bool) -> dict[str, Any]:
         control = Path(scratch) / "control"
         gates = [_Gate(control, name, time.time() - _BATCHES) for name in _GATES]
         observer = Observer(control)
-        first_s, _ = _cpu(observer.look)
+        first_s, _ = _cpu(lambda: _answered(observer.look()))
         spent: dict[str, list[float]] = {n: [] for n in ("look", "answer", "metrics", "status")}
         sent: list[int] = []
         for number in range(refreshes):
@@ -92,7 +92,7 @@ def run(*, quick: bool) -> dict[str, Any]:
     means = {name: statistics.fmean(values) for name, values in spent.items()}
     refresh = means["look"] + means["answer"]
     rows = [
-        {"what": "the first look", "cpu_ms": 1e3 * first_s},
+        {"what": "the first look and answer", "cpu_ms": 1e3 * first_s},
         {"what": "a look", "cpu_ms": 1e3 * means["look"]},
         {"what": "an answer to a browser", "cpu_ms": 1e3 * means["answer"]},
         {"what": "an answer to Prometheus", "cpu_ms": 1e3 * means["metrics"]},

@@ -22,7 +22,9 @@ __all__ = ["demo_rows"]
 
 #: The demo: five times the capacity for 45 s, a target of 2 s, a trigger of 1 s, whole seconds of rows.
 _LOAD, _SECONDS, _TARGET_S, _TRIGGER_S = 5.0, 45.0, 2.0, 1.0
-_FIXED_S, _PER_KEPT_S, _NOISE = 0.4, 19e-6, 0.05
+_PER_KEPT_S, _NOISE = 19e-6, 0.05
+#: What goes before the first row, in targets: a small job, and what the demo's windows take.
+_FIXED, _MORE_FIXED = 0.2, (0.5, 0.7)
 #: What the demo's gate keeps of its first batch.
 _START = 0.1
 #: What a row costs that arrives, as shares of a kept one; and by how much all prices fall, over six
@@ -48,11 +50,13 @@ class _Started:
 
 def demo_rows(seeds: Sequence[int]) -> list[dict[str, Any]]:
     """One row for each warm-up and price: rows kept, those of the best budget, and batches inside."""
-    return [_row(warm_up, arrived, seeds) for warm_up in _WARM_UPS for arrived in _ARRIVED]
+    kinds = [(warm_up, _FIXED) for warm_up in _WARM_UPS] + [(_WARM_UPS[0], f) for f in _MORE_FIXED]
+    return [_row(warm_up, fixed, arrived, seeds) for warm_up, fixed in kinds for arrived in _ARRIVED]
 
 
-def _row(warm_up: WarmUp, arrived: float, seeds: Sequence[int]) -> dict[str, Any]:
-    job = Job("demo", Cost(_FIXED_S, _PER_KEPT_S, arrived * _PER_KEPT_S, _NOISE), _TARGET_S)
+def _row(warm_up: WarmUp, fixed: float, arrived: float, seeds: Sequence[int]) -> dict[str, Any]:
+    cost = Cost(fixed * _TARGET_S, _PER_KEPT_S, arrived * _PER_KEPT_S, _NOISE)
+    job = Job("demo", cost, _TARGET_S)
     runs = [_run(job, warm_up, seed) for seed in seeds]
     batches = [b for run in runs for b in run]
     judged = [b for run in runs for b in (run[SETTLING:] or run)]
@@ -60,6 +64,7 @@ def _row(warm_up: WarmUp, arrived: float, seeds: Sequence[int]) -> dict[str, Any
     best = sum(_best(warm_up, job, b) for b in batches)
     return {
         "prices fall by": warm_up.factor,
+        "before the first row, of the target": fixed,
         "arrived row, of a kept one": arrived,
         "kept": round(sum(b.kept for b in batches) / rows, 3),
         "best": round(best / rows, 3),

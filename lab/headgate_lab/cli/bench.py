@@ -50,6 +50,7 @@ def bench() -> None:
       headgate bench store-year      a year of the control folder: time, memory, bytes at start and end
       headgate bench places          a gate's batch in the control store: a folder, S3, S3 far away
       headgate bench scale           500 gates, 100 queries, 10,000 exceptions, 200 readers of a pin
+      headgate bench scale-queries   100 real queries of one application, a gate each
       headgate bench page            what an open page costs, however long the ledgers are
       headgate bench loop-year       a year of batches through the control loop, in virtual time
       headgate bench site            what a site's gate costs beside a uniform one; a noisy neighbour
@@ -212,6 +213,12 @@ _benchmark(
     "objects",
     module="scale.scale",
     takes="15 minutes; quick: 4.",
+)
+_benchmark(
+    "scale-queries",
+    "A hundred streaming queries of one application with a gate each, beside the same without.",
+    module="scale.spark_queries",
+    takes="20 minutes; quick: 2.",
 )
 _benchmark(
     "page",

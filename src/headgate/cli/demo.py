@@ -80,7 +80,8 @@ def demo(
     gate's control folder is CONTROL, out/demo-control unless told; its ledger stays there.
 
     In the figures, inside_target is the share of the batches after the tenth that ended within the
-    target (of all batches, where a run has ten or fewer), and a delay is a batch's: from the arrival
+    target (of all batches, where a run has ten or fewer); kept is the share of all rows of the run, and
+    kept_settled that of the same later batches. A delay is a batch's: from the arrival
     of its oldest row to its end. A batch that is over the target when the time is up is cut short;
     it counts as outside, with its duration and delay so far. The side without a gate has no ledger:
     its ledger_balanced says that each batch held exactly the rows that the source's offsets name. With

@@ -167,7 +167,7 @@ def verify(
       0  balanced: every row is accounted for, and no batch is missing (some may have been repaired)
       1  not balanced: records contradict themselves, each other or their pins
       3  doubtful: a source contradicts the counts of a batch; headgate.recount counts it again
-      4  missing: batches ran and have no record
+      4  missing: batches ran and have no record, or records that were there are gone
     The latest batches without a record are reported and are not an error: one may be running.
     A span of batches or of time reads the records of that span alone.
 
@@ -256,6 +256,16 @@ def _verdict(found: Audit) -> list[str | Text]:
         lines.append(
             f"    records from batch {found.records_from:,} on; {old['batches']:,} batches before have "
             f"expired: {old['arrived']:,} arrived = {old['kept']:,} kept + {old['shed']:,} shed"
+        )
+    lines += [
+        f"    records of batch {low:,} to {high:,} were there and are gone: the control folder was "
+        "deleted, moved or replaced while the query ran"
+        for low, high in found.deleted
+    ]
+    if found.begins_late is not None:
+        lines.append(
+            f"    nothing is known of batches before {found.begins_late:,}: the {found.kind} was added "
+            "then, or its folder was lost while the query stood still"
         )
     lines += [f"    {name} is damaged ({reason})" for name, reason in found.damaged.items()]
     lines += [f"    {len(b)} {text}: {_list(b)}" for text, b in notes.items() if b]

@@ -150,7 +150,7 @@ def _cells(q: dict[str, Any]) -> list[str]:
     more = f" +{q['exceptions']}" if q["exceptions"] else ""
     return [
         q["query"][:8],
-        "first batch" if q["first_batch"] else q["state"],
+        _state(q),
         "" if q["keep_rate"] is None else f"{q['keep_rate']:.2%}{more}",
         "" if q["kept_share"] is None else f"{q['kept_share']:.2%}",
         "" if q["last_batch"] is None else f"{q['last_batch']:,}",
@@ -158,6 +158,14 @@ def _cells(q: dict[str, Any]) -> list[str]:
         _seconds(q["last_duration_s"]),
         _seconds(q["last_delay_s"]),
     ]
+
+
+def _state(q: dict[str, Any]) -> str:
+    if q["first_batch"]:
+        return "first batch"
+    if q["last_batch"] is None and q["ended"]:
+        return "no batch ended"
+    return str(q["state"] or "")
 
 
 def _seconds(value: float | None) -> str:

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headgate.core.cold_start import COLD_BATCHES
-
 __all__ = ["BatchCost", "CostFit"]
 
 _LEAST_SECONDS = 1e-3  # Spark's clock ticks in milliseconds
@@ -39,6 +37,9 @@ class CostFit:
     first_fixed: float = 0.97
     first_fixed_of_target: float = 0.3
     first_arrived: float = 0.03
+    #: As how many batches the first one counts in that a batch of just its rows takes no longer: which
+    #: price is which is not known then, and yet their sum is, but for starting up.
+    first_trust: float = 0.3
     #: A first batch shows what a row costs at most, because it starts workers and compiles. Where that
     #: is more than a dear row costs (in seconds: seven times one of a native aggregation), halfway from
     #: there to that price is believed (of the logarithm), but no less than what so many seconds of
@@ -62,7 +63,6 @@ class CostFit:
     #: be an accident, a shorter one is proof that the prices were too high.
     shorter: float = 0.35
     #: The first batches of a run start workers and compile; they count as so many batches each.
-    cold_batches: int = COLD_BATCHES
     cold_trust: float = 0.1
     #: Noise (of the logarithm) that is assumed at first, and the least that is ever assumed.
     first_noise: float = 0.1
@@ -179,7 +179,10 @@ class BatchCost:
         before = self._drift
         if self._has_changed(miss, spread, cold):
             self._open(abs(miss))
-            self._update(kept, arrived, seconds, trust)
+            if miss < 0.0:  # starting up makes no batch shorter, and it misses by shares of what it took
+                self._update(kept, arrived, seconds, 1.0, seconds)
+            else:
+                self._update(kept, arrived, seconds, trust)
             return None
         most = config.cut * spread
         cut = min(most, max(-most, miss))
@@ -215,6 +218,7 @@ class BatchCost:
             self._cov[i][i] = bound * bound
         self._cov[1][2] = self._cov[2][1] = share * bounds[1] ** 2
         self._cov[2][2] += (share * bounds[1]) ** 2
+        self._update(kept, arrived, self.predict(kept, arrived), c.first_trust)
 
     def _bounds(self, arrived: float) -> tuple[float, float, float]:
         """The largest standard deviations of the prices, in front of a batch of so many rows."""
@@ -301,11 +305,17 @@ class BatchCost:
                 self._cov[i][j] += 0.5 * share * share * self._prices[i] * self._prices[j]
             self._cov[i][i] += 0.5 * (share * self._prices[i]) ** 2
 
-    def _update(self, kept: float, arrived: float, seconds: float, trust: float) -> None:
+    def _update(
+        self, kept: float, arrived: float, seconds: float, trust: float, usual_s: float = math.inf
+    ) -> None:
+        """Move the prices towards what a batch took; it may be off by the noise of what is expected.
+
+        Or of `usual_s`, where that is less: what is expected may be far too long.
+        """
         x = (1.0, kept, arrived)
         expected = sum(p * v for p, v in zip(self._prices, x, strict=True))
         away = [sum(row[j] * x[j] for j in range(3)) for row in self._cov]
-        error = (self.noise * max(_LEAST_SECONDS, expected)) ** 2 / trust
+        error = (self.noise * max(_LEAST_SECONDS, min(expected, usual_s))) ** 2 / trust
         total = error + sum(x[i] * away[i] for i in range(3))
         for i in range(3):
             self._prices[i] += away[i] * (seconds - expected) / total

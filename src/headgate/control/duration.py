@@ -13,6 +13,7 @@ from headgate.control.contract import Controller
 from headgate.control.fixed import check_rate
 from headgate.control.futility import FutilityCheck
 from headgate.control.margin import Margin
+from headgate.control.start_up import StartUp
 from headgate.control.tuning import HoldTuning
 from headgate.control.what_fits import WhatFits
 from headgate.core.load import Budget, LoadSample, ReadLimit
@@ -28,6 +29,13 @@ FIRST_ROWS = 100_000.0
 
 #: Where a batch takes this share of the target before its first row, a longer target keeps far more.
 _MOSTLY_FIXED = 0.5
+
+#: A dear row costs so many times one of those that fill a first batch: 140 microseconds by default.
+_DEAR = 14.0
+
+#: Targets for which a query is down that is only started again; what came in a longer outage is cut to
+#: what surely fits.
+_SHORT_DOWN = 4.0
 
 _SNAPSHOT = 2
 
@@ -120,12 +128,16 @@ class HoldDurationController(Controller):
         self.arrivals = ArrivalRate(self._tuning.arrivals)
         self._margin = Margin(config.inside, self._tuning.margin)
         self._futility = FutilityCheck(self._tuning.futility)
-        self._batches = 0
+        self._start_up = StartUp(self._tuning.start_up)
+        #: Whether no price was known when the run began.
+        self._fresh = True
+        #: What a row takes at least, while a run has shown nothing but that; infinite where it has.
+        self._least_row_s = 0.0
         #: Whether the last batch had to be cut, and the budget that held for it.
         self._cutting = False
         self._given: RowBudget | None = None
-        #: How long the last two batches took.
-        self._durations = [0.0, 0.0]
+        #: How long the last two batches took, without starting up; and all that the last one took.
+        self._durations, self._last_s = [0.0, 0.0], 0.0
         #: A keep rate that was held before there was anything to know.
         self._held = 1.0
         if snapshot:
@@ -146,7 +158,10 @@ class HoldDurationController(Controller):
         return {
             "v": _SNAPSHOT,
             **parts,
-            "batches": self._batches,
+            "start_up": self._start_up.snapshot(),
+            "fresh": self._fresh,
+            "least_row_s": self._least_row_s if math.isfinite(self._least_row_s) else None,
+            "last_s": self._last_s,
             "cutting": self._cutting,
             "given": given,
             "durations": list(self._durations),
@@ -160,7 +175,12 @@ class HoldDurationController(Controller):
             return
         for name, part in self._parts().items():
             part.restore(snapshot[name])
-        self._batches, self._cutting = int(snapshot["batches"]), bool(snapshot["cutting"])
+        if "start_up" in snapshot:
+            self._start_up.restore(snapshot["start_up"])
+            self._last_s, self._fresh = float(snapshot["last_s"]), bool(snapshot["fresh"])
+        least = snapshot.get("least_row_s")
+        self._least_row_s = math.inf if least is None else float(least)
+        self._cutting = bool(snapshot["cutting"])
         self._held = float(snapshot["held"])
         self._durations = [float(v) for v in snapshot["durations"]]
         given = snapshot["given"]
@@ -189,9 +209,11 @@ class HoldDurationController(Controller):
         """The first batch after a start: what came while the query was down comes too."""
         waiting = min(self.arrivals.since(now), self.arrivals.most)
         self.arrivals.restarted()
-        self._batches, self._durations = 0, [0.0, 0.0]
+        self._start_up.begin()
+        self._durations, self._last_s = [0.0, 0.0], 0.0
         if not self._cost.known:
             return self._unknown()
+        self._fresh = False
         self._cost.restarted()
         self._cost.brace(waiting)
         fits = self._given = self._fits(waiting)
@@ -219,19 +241,42 @@ class HoldDurationController(Controller):
     def learn(self, sample: LoadSample) -> None:
         """Take a batch into every estimate."""
         self.arrivals.add(sample)
-        cold = self._batches < self._tuning.cost.cold_batches
-        noise = self._cost.noise
-        miss = self._cost.add(sample.kept, sample.arrived, sample.duration_s, cold=cold)
-        if miss is not None:
-            self._margin.add(miss, noise)
         if sample.arrived > 0:
-            self._batches += 1
-            self._durations = [self._durations[1], sample.duration_s]
-            self._compare(sample, cold)
+            self._learn_cost(sample)
         if self._futility.add(sample.kept, sample.duration_s, self._base):
             self._give_up(sample)
         elif self._futility.futile and self._can_hold(sample.arrived):
             self._futility.try_again()
+
+    def _learn_cost(self, sample: LoadSample) -> None:
+        """What rows cost, from a batch that had some; what starting up took is no part of it."""
+        first, cold, noise = not self._cost.known, self._start_up.cold, self._cost.noise
+        expected = 0.0 if self._fresh else self._cost.predict(sample.kept, sample.arrived)
+        work_s = self._start_up.work_s(sample.duration_s, expected)
+        if self._fresh:
+            # Nothing else is known: the whole batch is the most that its rows can have cost.
+            self._least_row_s = self._least_of(sample, work_s, first) if cold else math.inf
+            seconds = sample.duration_s
+            work_s = work_s if math.isfinite(self._least_row_s) else seconds
+        else:
+            seconds = work_s
+        started = cold and not self._fresh and work_s < sample.duration_s and work_s <= expected
+        miss = None if started else self._cost.add(sample.kept, sample.arrived, seconds, cold=cold)
+        if miss is not None:
+            self._margin.add(miss, noise)
+        self._durations, self._last_s = [self._durations[1], work_s], sample.duration_s
+        self._compare(sample, cold)
+
+    def _least_of(self, sample: LoadSample, work_s: float, first: bool) -> float:
+        """What a row of a batch that started up took at least; infinite if rows explain its seconds.
+
+        They do where a row of the first batch took no more than a dear one costs: starting up and rows
+        cannot be told apart then, and a batch that is cut too much does less harm than one of a minute.
+        """
+        known = math.isinf(self._least_row_s)
+        if known or (first and sample.duration_s * self._config.first_rows <= _DEAR * sample.kept):
+            return math.inf
+        return max(0.0, work_s - self._cost.fixed_s) / max(1, sample.kept)
 
     def _compare(self, sample: LoadSample, cold: bool) -> None:
         """What the budget said for this batch's size, and what was kept of it."""
@@ -289,6 +334,8 @@ class HoldDurationController(Controller):
         (aim, kept), whole = fits.cut(target, arrived), fits.whole(target)
         late_s = max(self._durations)  # of two: a plan may be pinned before the last batch is over
         whole = max(whole, fits.whole_while_sustained(lasting, self.arrivals, late_s))
+        if self._start_up.behind and not self._cutting:
+            whole = max(whole, self._presumed(fits))
         cost = self._cost
         return RowBudget(
             aim,
@@ -300,6 +347,24 @@ class HoldDurationController(Controller):
             most=max(whole, kept),
             min_keep=self._config.min_keep,
         )
+
+    def _presumed(self, fits: WhatFits) -> float:
+        """Rows that run whole because nothing says yet that they would not fit.
+
+        The first batches bring what came while a run started up, and of a stream that is no load that
+        is the most that ever comes at once. They are cut if they do not fit by the lowest price that
+        can be: what rows took beyond the longest start-up, or what is known from the run before.
+        """
+        most = self._config.first_rows * max(self._base, self._last_s)
+        if self._held < 1.0:
+            return 0.0
+        if not self._fresh:
+            if self._last_s <= 0.0:  # the first batch brings what came while the query was down
+                most = min(most, self.arrivals.rows(_SHORT_DOWN * self._base))
+            return min(most, fits.surely_too_long(self._base))
+        if self._least_row_s <= 0.0:
+            return most
+        return min(most, max(0.0, self._base - self._cost.fixed_s) / self._least_row_s)
 
     def _why_futile(self, sample: LoadSample) -> str:
         return (

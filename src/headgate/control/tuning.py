@@ -8,6 +8,7 @@ from headgate.control.arrivals import ArrivalSettings
 from headgate.control.batch_cost import CostFit
 from headgate.control.futility import FutilitySettings
 from headgate.control.margin import MarginSettings
+from headgate.control.start_up import StartUpSettings
 from headgate.control.what_fits import WholeRule
 
 __all__ = ["HoldTuning"]
@@ -22,6 +23,7 @@ class HoldTuning:
     arrivals: ArrivalSettings = field(default_factory=ArrivalSettings)
     whole: WholeRule = field(default_factory=WholeRule)
     futility: FutilitySettings = field(default_factory=FutilitySettings)
+    start_up: StartUpSettings = field(default_factory=StartUpSettings)
     #: For `HoldDelay`: where less than this share of the target is left for a batch, its rows are late
     #: whatever is done, and it is cut to that share so that fewer come late after it.
     least_room: float = 0.1

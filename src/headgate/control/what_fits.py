@@ -12,7 +12,9 @@ from headgate.control.margin import Margin
 
 __all__ = ["WhatFits", "WholeRule"]
 
-_HALVINGS = 11  # to a twentieth of a per cent
+_HALVINGS = 10  # to a tenth of a per cent
+#: By how much a price that was never told apart from the others may be too high.
+_MANY = 100.0
 
 
 @dataclass(frozen=True)
@@ -109,12 +111,27 @@ class WhatFits:
 
         return _largest(cost.rows_within(rule.longest * seconds), holds)
 
+    def surely_too_long(self, seconds: float) -> float:
+        """Rows of a whole batch above which it takes longer, by the lowest prices that can be."""
+
+        def may_hold(rows: float) -> bool:
+            doubt = self.rule.proof * self.cost.doubt(rows, rows)
+            return self.cost.predict(rows, rows) * max(0.0, 1.0 - doubt) <= seconds
+
+        return _largest(_MANY * max(1.0, self.cost.rows_within(seconds)), may_hold)
+
 
 def _largest(most: float, holds: Callable[[float], bool]) -> float:
     """The largest number of rows up to `most` for which something holds that ends somewhere."""
     if holds(most):
         return most
-    low, high = 0.0, most
+    # By a price next to nothing `most` is any number: what holds is sought on the logarithm first.
+    low = 0.5 * most
+    while not holds(low):
+        low *= 0.5
+        if low < 1.0:
+            return 0.0
+    high = 2.0 * low
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if holds(middle) else (low, middle)

@@ -64,8 +64,12 @@ class Side:
     @property
     def kept(self) -> float:
         """Rows kept / rows arrived, over the batches that ended."""
-        arrived = sum(b.arrived for b in self.batches)
-        return sum(b.kept for b in self.batches) / arrived if arrived else 1.0
+        return _share_kept(self.batches)
+
+    @property
+    def kept_settled(self) -> float:
+        """The same over the judged batches: what is kept once costs are known."""
+        return _share_kept(self.judged)
 
     @property
     def rising(self) -> bool:
@@ -89,6 +93,7 @@ class Side:
             "p95_delay_s": round(self.delay(0.95), 3),
             "max_delay_s": round(self.delay(1.0), 3),
             "kept": round(self.kept, 4),
+            "kept_settled": round(self.kept_settled, 4),
             "ledger_balanced": self.ledger_balanced,
             "rows_arrived": sum(b.arrived for b in self.batches),
             "rows_kept": sum(b.kept for b in self.batches),
@@ -105,6 +110,11 @@ class Side:
             row.pop("until")
             rows.append(row)
         return rows
+
+
+def _share_kept(batches: Sequence[Batch]) -> float:
+    arrived = sum(b.arrived for b in batches)
+    return sum(b.kept for b in batches) / arrived if arrived else 1.0
 
 
 def quantile(values: Sequence[float], share: float) -> float:

@@ -119,6 +119,7 @@ def result_table(result: DemoResult) -> Table:
     for name, share in (("delay, median", 0.5), ("delay, 95th percentile", 0.95), ("delay, most", 1.0)):
         table.add_row(name, *(f"{s.delay(share):.1f} s" for s in sides))
     table.add_row("rows kept", *(f"{s.kept:.1%}" for s in sides))
+    table.add_row("rows kept after ten batches", *(f"{s.kept_settled:.1%}" for s in sides))
     table.add_row("every row accounted for", *("yes" if s.ledger_balanced else "NO" for s in sides))
     return table
 

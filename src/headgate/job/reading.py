@@ -67,6 +67,11 @@ def _parsed(path: Path) -> tuple[dict[str, Any], Lines]:
         found = re.search(r"line (\d+)", str(error))
         line = int(found[1]) if found else len(text.splitlines()) or 1
         raise JobProblems(path, [Problem(line, "", f"this is no TOML: {said}")]) from error
+    except RecursionError:
+        deep = "it has lists or tables in each other deeper than anybody writes them"
+        raise JobProblems(path, [Problem(1, "", deep)]) from None
+    except ValueError as error:  # of a number with thousands of digits, a day that no month has
+        raise JobProblems(path, [Problem(1, "", f"this is no TOML: {error}")]) from error
 
 
 class _Reader:

@@ -55,7 +55,7 @@ def _number(name: str, given: Any) -> float:
         if isinstance(given, bool):
             raise ValueError
         return float(given)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise BadArgument(f"{name}={given!r} is no number: give a share in (0, 1]") from None
 
 

@@ -7,11 +7,13 @@ page are.
 
 from __future__ import annotations
 
+import itertools
 import time
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from headgate.view.facts import Measure, measured_s
+from headgate.view.facts import Measure, measured_s, targets_in_force
 from headgate.view.job import Job
 from headgate.view.wording import count_text, seconds_text
 
@@ -46,17 +48,37 @@ def _delay(job: Job, times: list[str]) -> dict[str, Any]:
     known = [v for v in values if v is not None]
     if known:
         said += f" Last {seconds_text(known[-1])}, longest {seconds_text(max(known))}."
+    targets = targets_in_force(job.facts.records, asked)
+    held = [t for t in targets if t is not None]
+    if held:
+        data.append(_target(times, targets))
     if asked.target_s is not None:
-        data.append(
-            {
-                **_line([times[0], times[-1]], [asked.target_s] * 2, "target", "--target", ""),
-                "line": {"color": "--target", "dash": "dash", "width": 2},
-                "hoverinfo": "skip",
-            }
-        )
-        said += f" The target is {seconds_text(asked.target_s)}."
-    most = max([*known, asked.target_s or 0.0, 0.001])
+        said += f" The target is {seconds_text(asked.target_s)}.{_changed(job, targets)}"
+    most = max([*known, *held, asked.target_s or 0.0, 0.001])
     return {"data": data, "title": name, "unit": "seconds", "most": 1.1 * most, "said": said}
+
+
+def _target(times: list[str], targets: Sequence[float | None]) -> dict[str, Any]:
+    """What was to be held in each batch: a line of steps, of which only the corners are needed."""
+    corners = [
+        index
+        for index, target in enumerate(targets)
+        if index in (0, len(targets) - 1) or target != targets[index - 1] or target != targets[index + 1]
+    ]
+    drawn = _line([times[i] for i in corners], [targets[i] for i in corners], "target", "--target", "")
+    # A batch stands where it ended: its target holds from the end of the one before to there.
+    drawn["line"] |= {"dash": "dash", "shape": "vh"}
+    return {**drawn, "hoverinfo": "skip"}
+
+
+def _changed(job: Job, targets: Sequence[float | None]) -> str:
+    """When the target was last changed, for those who do not see the line's steps."""
+    steps = [at for at, (was, now) in enumerate(itertools.pairwise(targets), 1) if was != now]
+    if not steps:
+        return ""
+    was = targets[steps[-1] - 1]
+    before = "none or another kind" if was is None else seconds_text(was)
+    return f" Before batch {job.facts.records[steps[-1]].batch:,} it was {before}."
 
 
 def _rows(job: Job, times: list[str]) -> dict[str, Any]:
@@ -67,10 +89,9 @@ def _rows(job: Job, times: list[str]) -> dict[str, Any]:
     for one in (kept, shed):
         one |= {"stackgroup": "rows", "line": {"color": one["line"]["color"], "shape": "vh", "width": 0}}
         one["fillcolor"] = one["line"]["color"]
-    all_kept, all_shed = (sum(getattr(r, name) for r in records) for name in ("kept", "shed"))
     said = (
         f"{unit.capitalize()} kept and shed, batch by batch. Of the last {len(records)} batches "
-        f"{count_text(all_kept)} were kept and {count_text(all_shed)} shed."
+        f"{count_text(sum(kept['y']))} were kept and {count_text(sum(shed['y']))} shed."
     )
     title = f"{unit.capitalize()} of each batch"
     return {"data": [kept, shed], "title": title, "unit": unit, "most": None, "said": said}

@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from headgate.page.asking import hours_of
 from headgate.settings import MODES
+from headgate.view.facts import target_in_force
 from headgate.view.job import Job
 from headgate.view.observer import View
 from headgate.view.wording import ago_text, clock_text, count_text, seconds_text, share_text
@@ -70,7 +71,20 @@ def _context(view: View, read_only: bool) -> dict[str, Any]:
         "hours": lambda job: hours_of(job, view.at),
         "table": _table,
         "target_name": _target_name,
+        "named_by_verdict": _named_by_verdict,
     }
+
+
+def _named_by_verdict(view: View) -> Job | None:
+    """The query that the first line is about, where there are several: its card may be far below."""
+    said = view.verdict
+    about = (
+        job
+        for job in view.jobs
+        if job.verdict.level == said.level
+        and said.sentence.startswith(f"{job.name}: {job.verdict.sentence}")
+    )
+    return next(about, None) if len(view.jobs) > 1 else None
 
 
 def _table(job: Job) -> list[dict[str, Any]]:
@@ -78,8 +92,7 @@ def _table(job: Job) -> list[dict[str, Any]]:
     return [
         {
             "record": record,
-            "rate": record.plan.default,
-            "measured": record.duration_s if record.delay_s is None else record.delay_s,
+            "target_s": target_in_force(record, job.facts.asked),
         }
         for record in reversed(job.facts.records[-_TABLE:])
     ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -22,7 +23,7 @@ from headgate.store.change_mark import last_change
 from headgate.store.folder import read_json, write_json
 from headgate.store.keeping.upkeep import Upkeep
 from headgate.store.ledger.bookkeeper import Bookkeeper
-from headgate.store.ledger.records import Ledger, Record
+from headgate.store.ledger.records import Ledger, Record, Target
 from headgate.store.ledger.standing import Standing
 from headgate.store.places.place import Place, asks_server
 from headgate.store.plans import PinnedPlan, PlanStore
@@ -36,6 +37,8 @@ log = logging.getLogger("headgate")
 _ASK_S = 2.0
 #: A command of an earlier version leaves no mark of what it changed: that is seen so late.
 _ASK_ANYWAY_S = 60.0
+#: So many changes of settings are remembered for batches that ran while they were made.
+_REMEMBERED = 16
 
 S = TypeVar("S", bound=Spec)
 R = TypeVar("R", bound=Report)
@@ -192,8 +195,13 @@ class BookedRun(Run[S, R]):
             delay_s=sample.delay_s,
             backlog=sample.backlog,
             offsets=list(report.offsets),
+            target=self.target_of_batch(sample.started_at),
             **of_its_kind,
         )
+
+    def target_of_batch(self, began: float) -> Target:
+        """What was to be held while a batch ran that began then."""
+        return Target()
 
     def pinned(self, batch: int) -> PinnedPlan | None:
         """What the batch was pinned to, as far as that can be read."""
@@ -225,13 +233,30 @@ class BookedRun(Run[S, R]):
 class SettledRun(BookedRun[WithSettings, R]):
     """A run whose settings people may change while it is at work."""
 
-    settings: GateSettings
+    #: The settings that held, and since when: the latest stand last. A batch may run while they change,
+    #: and reports may wait.
+    _held: deque[tuple[float, GateSettings]]
     #: People's changes as an object store had them: when it was asked, by this process's clock, and the
     #: mark of the latest change in the whole store.
     _asked: tuple[float, str | None, dict[str, Any]] | None = None
 
+    @property
+    def settings(self) -> GateSettings:
+        """Those that hold now."""
+        return self._held[-1][1]
+
+    @settings.setter
+    def settings(self, settings: GateSettings) -> None:
+        self._held.append((self._clock(), settings))
+
+    def target_of_batch(self, began: float) -> Target:
+        """That of the settings of its time; its plan was made by them."""
+        held = next((s for since, s in reversed(self._held) if since <= began), self._held[0][1])
+        return Target(held.target_s, held.target_of)
+
     def begin(self) -> float:
         """What its code says, with people's changes on top."""
+        self._held = deque(maxlen=_REMEMBERED)
         self.settings = self.effective_settings(self.spec.settings)
         return self.settings.retention_s
 

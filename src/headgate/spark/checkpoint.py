@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headgate.errors import BadArgument
 from headgate.store.folder import is_used, names_in
-from headgate.store.places.place import ObjectPath, Place, place_from
+from headgate.store.places.place import ObjectPath, Place, address_alone, place_from
 from headgate.store.places.stores import store_of
 
 __all__ = [
@@ -59,6 +59,7 @@ def checkpoint_place(location: str) -> Place | None:
 def open_checkpoint(checkpoint: str | os.PathLike[str]) -> Place:
     """The checkpoint that a person gave, as Spark takes it; refused where it cannot be read here."""
     location = os.fspath(checkpoint)
+    address_alone("checkpoint", location, BadArgument)
     found = checkpoint_place(location)
     if found is None:
         raise BadArgument(
@@ -118,6 +119,7 @@ def check_checkpoint(checkpoint: str | os.PathLike[str]) -> str:
         raise BadArgument(
             f"checkpoint={checkpoint!r}: give what the query gets as checkpointLocation, a folder"
         )
+    address_alone("checkpoint", location, BadArgument)
     folder = local_path(location)
     if folder is None or not folder.exists():
         return location

@@ -26,8 +26,9 @@ __all__ = [
 
 #: A query that runs for longer than this goes by what its worker can find without the driver's word.
 _KEPT_S = 90 * 86_400.0
-#: What this process was told from an object store, and when; and how long it goes by that.
-_TOLD: dict[Place, tuple[dict[str, str], float]] = {}
+#: What this process was told from an object store, in which run of the query, and when; and how long it
+#: goes by that.
+_TOLD: dict[Place, tuple[dict[str, str], str, float]] = {}
 _AGAIN_S = 60.0
 
 
@@ -57,14 +58,15 @@ def checkpoint_of(control: Place, query: str) -> str | None:
     return told_of(control, query).get("checkpoint")
 
 
-def told_of(control: Place, query: str) -> dict[str, str]:
+def told_of(control: Place, query: str, run: str = "") -> dict[str, str]:
     """All that the driver told: its ``checkpoint`` and, if it can see that, its ``sink``.
 
-    An object store is asked once in a process, and then once a minute: each batch asks here.
+    An object store is asked once in a process, and then once a minute: each batch asks here. Whoever
+    names the run that asks is not told what was told to another: that one may write to another sink.
     """
     path = _path(control, query)
-    known, at = _TOLD.get(path, ({}, 0.0))
-    if known and time.monotonic() - at < _AGAIN_S:
+    known, in_run, at = _TOLD.get(path, ({}, "", 0.0))
+    if known and run in ("", in_run) and time.monotonic() - at < _AGAIN_S:
         return known
     try:
         value = read_json(path)
@@ -74,7 +76,7 @@ def told_of(control: Place, query: str) -> dict[str, str]:
         return {}
     found = {name: said for name, said in value.items() if isinstance(said, str)}
     if isinstance(path, ObjectPath):
-        _TOLD[path] = found, time.monotonic()
+        _TOLD[path] = found, run, time.monotonic()
     return found
 
 

@@ -30,7 +30,7 @@ from pathlib import Path
 
 from headgate.errors import HeadgateError
 
-__all__ = ["ArtifactsUnavailable", "cache_dir", "java", "resolve", "spark_home"]
+__all__ = ["ArtifactsUnavailable", "cache_dir", "java", "java_server", "resolve", "spark_home"]
 
 _failures: dict[str, ArtifactsUnavailable] = {}
 
@@ -207,3 +207,17 @@ def java() -> str:
     if found := shutil.which("java"):
         return found
     raise ArtifactsUnavailable("no java on PATH and JAVA_HOME is not set: install Java 17 or newer")
+
+
+def java_server(least: str, most: str) -> list[str]:
+    """How a small server of this machine is started: with a heap from `least` to `most`.
+
+    $HEADGATE_SERVER_JAVA_OPTS are further options of its JVM: a run that starts many servers, each for a
+    moment, does better with the simple compiler (``-XX:TieredStopAtLevel=1``).
+    """
+    return [
+        java(),
+        f"-Xms{least}",
+        f"-Xmx{most}",
+        *os.environ.get("HEADGATE_SERVER_JAVA_OPTS", "").split(),
+    ]

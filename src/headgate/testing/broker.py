@@ -18,7 +18,8 @@ from typing import Self
 from headgate.errors import BadArgument, HeadgateError, MissingExtra
 from headgate.spark.versions.kafka import connector_of, stand_in_of, token_provider
 from headgate.spark.versions.supported import installed
-from headgate.testing.artifacts import ArtifactsUnavailable, cache_dir, java, resolve
+from headgate.testing.artifacts import ArtifactsUnavailable, cache_dir, java_server, resolve
+from headgate.testing.kafka_client import client_settings
 from headgate.testing.tied_server import ServerFailed, TiedServer, free_ports, tail
 
 __all__ = [
@@ -126,7 +127,7 @@ class Broker(TiedServer):
         properties = folder / "server.properties"
         properties.write_text(_properties(folder / "data", port, controller))
         log = folder / "broker.log"
-        jvm = [java(), "-Xms64m", "-Xmx256m", "-cp", os.pathsep.join(jars)]
+        jvm = [*java_server("64m", "256m"), "-cp", os.pathsep.join(jars)]
         with log.open("wb") as sink:
             if not (folder / "data" / "meta.properties").exists():
                 cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
@@ -160,7 +161,8 @@ class Broker(TiedServer):
             from confluent_kafka.cimpl import NewTopic
         except ImportError:
             raise MissingExtra("confluent-kafka", "kafka") from None
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        heard: list[str] = []
+        admin = AdminClient(client_settings(self.bootstrap, heard))
         try:
             topic = NewTopic(name, partitions, 1, config=dict(settings or {}))
             admin.create_topics([topic])[name].result(timeout)
@@ -169,8 +171,10 @@ class Broker(TiedServer):
                 return False
             raise BrokerFailed(f"topic {name!r} was not created: {error.args[0].str()}") from error
         except TimeoutError as error:
+            admin.poll(0)  # what it has to say waits for this
             raise BrokerFailed(
-                f"topic {name!r} was not created: no answer in {timeout:g} s; see {self.log}"
+                f"topic {name!r} was not created: no answer in {timeout:g} s"
+                f"{''.join(f' ({one})' for one in heard)}; see {self.log}"
             ) from error
         return True
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from headgate.errors import BadArgument, HeadgateError, MissingExtra
+from headgate.testing.kafka_client import client_settings
 
 __all__ = ["Bursts", "DeliveryFailed", "Ride", "play", "produce", "rides"]
 
@@ -164,18 +165,11 @@ def produce(
         from confluent_kafka import Producer
     except ImportError:
         raise MissingExtra("confluent-kafka", "kafka") from None
-    settings = {
-        "bootstrap.servers": bootstrap,
-        # A retried send must not double an id, the tests count on it.
-        "enable.idempotence": True,
-        "linger.ms": 5,
-        # Its own lines on standard error alarm people; what is wrong is in the exception.
-        "log_level": 0,
-        "error_cb": lambda error: failures.append(error.str()) if not failures else None,
-    }
     acknowledged = 0
     failures: list[str] = []
-    producer = Producer(settings)
+    # A retried send must not double an id, the tests count on it.
+    own = {"enable.idempotence": True, "linger.ms": 5}
+    producer = Producer(client_settings(bootstrap, failures, **own))
 
     def delivered(error: Any, _message: Any) -> None:
         nonlocal acknowledged

@@ -14,7 +14,7 @@ import urllib.request
 from pathlib import Path
 from typing import Self
 
-from headgate.testing.artifacts import java, resolve
+from headgate.testing.artifacts import java_server, resolve
 from headgate.testing.tied_s3 import TiedS3
 from headgate.testing.tied_server import ServerFailed, free_ports
 
@@ -49,7 +49,7 @@ class S3Server(TiedS3):
             "jclouds.provider=filesystem-nio2\n"
             f"jclouds.filesystem.basedir={folder / 'buckets'}\n"
         )
-        return [java(), "-Xms32m", "-Xmx192m", "-jar", jar, "--properties", str(properties)]
+        return [*java_server("32m", "192m"), "-jar", jar, "--properties", str(properties)]
 
     def _answers(self) -> bool:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,7 +14,15 @@ from headgate.store.ledger.record import Record
 from headgate.store.ledger.totals import Totals
 from headgate.view.first_batch import FirstBatch
 
-__all__ = ["Asked", "GuardInsides", "JobFacts", "Measure", "measured_s"]
+__all__ = [
+    "Asked",
+    "GuardInsides",
+    "JobFacts",
+    "Measure",
+    "measured_s",
+    "target_in_force",
+    "targets_in_force",
+]
 
 #: What a target is about: how long a batch takes, how late its oldest row is, how long rows wait for an
 #: expensive function; or nothing, where a share of rows was asked for.
@@ -44,12 +52,10 @@ class Asked:
     @classmethod
     def of_gate(cls, settings: GateSettings, changed: Mapping[str, Any]) -> Asked:
         """A gate's or a join's."""
-        measure: Measure = "" if settings.rate is not None else "duration"
-        if settings.delay is not None:
-            measure = "delay"
+        measures: dict[str, Measure] = {"duration": "duration", "delay": "delay", "share": ""}
         return cls(
             mode=settings.mode,
-            measure=measure,
+            measure=measures[settings.target_of],
             target_s=settings.target_s,
             rate=settings.rate,
             min_keep=settings.min_keep,
@@ -123,3 +129,25 @@ def measured_s(record: Record, measure: Measure) -> float | None:
         queue_ms = record.found.measures.get("queue_ms")
         return None if queue_ms is None or not math.isfinite(queue_ms) else queue_ms / 1000.0
     return record.duration_s
+
+
+def targets_in_force(records: Sequence[Record], asked: Asked) -> list[float | None]:
+    """The target of each batch while it ran; None where there was none, or one of another kind.
+
+    A record of an earlier version does not say it. Then it is today's, unless people have changed that
+    while the query ran: nobody knows when.
+    """
+    unsaid = None if {"hold", "delay", "rate"} & asked.changed.keys() else asked.target_s
+    found = []
+    for record in records:
+        then = record.target
+        if not then.target_of:
+            found.append(unsaid)
+        else:
+            found.append(then.target_s if then.target_of == asked.measure else None)
+    return found
+
+
+def target_in_force(record: Record, asked: Asked) -> float | None:
+    """The same for one batch."""
+    return targets_in_force((record,), asked)[0]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headgate.store.ledger.record import Record
-from headgate.view.facts import Asked, measured_s
+from headgate.view.facts import Asked, measured_s, target_in_force
 from headgate.view.wording import count_text, share_text
 
 __all__ = ["StateWords", "state_words"]
@@ -89,8 +89,8 @@ def _words(records: Sequence[Record], last: Record, asked: Asked) -> tuple[str, 
 def _while_shedding(records: Sequence[Record], last: Record, asked: Asked) -> tuple[str, str]:
     if _releasing(records):
         return "releasing", "The load falls: from batch to batch more rows are kept."
-    value = measured_s(last, asked.measure)
-    if asked.target_s is not None and value is not None and value > asked.target_s:
+    value, target_s = measured_s(last, asked.measure), target_in_force(last, asked)
+    if target_s is not None and value is not None and value > target_s:
         return "catching up", "It sheds, and the last batch was still over the target."
     held = "so that the target is held" if asked.target_s is not None else "as it was asked to"
     return "holding", f"More comes than fits; it sheds {held}."

@@ -8,7 +8,7 @@ from typing import Literal
 
 from headgate.store.lease import GONE_S
 from headgate.store.ledger.record import Record
-from headgate.view.facts import Asked, JobFacts, measured_s
+from headgate.view.facts import Asked, JobFacts, measured_s, targets_in_force
 from headgate.view.state_words import StateWords
 from headgate.view.wording import ago_text, seconds_text, share_text
 
@@ -40,11 +40,13 @@ class Verdict:
 
 
 def inside_share(records: Sequence[Record], asked: Asked) -> float | None:
-    """The share of these batches that ended within the target; None where there is none to hold."""
-    if asked.target_s is None:
-        return None
-    values = [v for r in records if r.arrived > 0 and (v := measured_s(r, asked.measure)) is not None]
-    return sum(v <= asked.target_s for v in values) / len(values) if values else None
+    """The share of these batches that held the target of their time; None where there was none."""
+    held = [
+        value <= target_s
+        for r, target_s in zip(records, targets_in_force(records, asked), strict=True)
+        if r.arrived > 0 and target_s is not None and (value := measured_s(r, asked.measure)) is not None
+    ]
+    return sum(held) / len(held) if held else None
 
 
 def judge(facts: JobFacts, state: StateWords, now: float) -> Verdict:

@@ -15,7 +15,7 @@ from headgate.store.ledger.record import Record
 from headgate.view.wording import count_text, seconds_text, share_text
 from headgate.whatif.answer import Answer, Check, ask
 from headgate.whatif.forecast import Forecast, Outcome
-from headgate.whatif.ledger_log import recorded_by_ledger
+from headgate.whatif.ledger_log import recorded_by_ledger, target_that_held
 from headgate.whatif.recording import LEAST_BATCHES
 
 __all__ = [
@@ -42,6 +42,8 @@ class WhatIf:
     held: Outcome
     target_s: float
     asked_s: float
+    #: What was otherwise while the batches ran, in words.
+    changed: str = ""
 
     @property
     def asked(self) -> Outcome:
@@ -61,7 +63,8 @@ class WhatIf:
             f"with {share_text(self.asked.inside or 0.0)} of the batches inside it. "
             + (f"{groups} " if groups else "")
             + f"The target of {seconds_text(self.target_s)} keeps {share_text(self.held.kept)} in the "
-            f"same virtual time; {share_text(self.recorded.kept)} were kept in fact."
+            f"same virtual time; {share_text(self.recorded.kept)} were kept in fact"
+            + (f", where {self.changed}." if self.changed else ".")
         )
 
 
@@ -84,11 +87,15 @@ def what_if(records: Sequence[Record], settings: GateSettings, target_s: float) 
     recording = recorded_by_ledger(records, MOST_BATCHES)
     kind = "delay" if settings.delay is not None else "hold"
     asked = settings.changed({kind: target_s, "mode": "shed"})
-    held = settings.changed({kind: settings.target_s, "mode": "shed"})
+    then, changed = target_that_held(records, settings)
+    if then is not None and then.target_of == settings.target_of:
+        settings = then
+    held = settings.changed({"mode": "shed"})
     answer = ask(recording, [asked], was=held, runs=_RUNS)
     assert answer.check is not None  # a ledger has batches
     held_then = answer.check.foretold.outcome
-    return WhatIf(answer, answer.check.fact, held_then, settings.target_s, target_s)
+    assert settings.target_s is not None
+    return WhatIf(answer, answer.check.fact, held_then, settings.target_s, target_s, changed)
 
 
 def range_text(low: float, high: float) -> str:

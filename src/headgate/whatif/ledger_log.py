@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from headgate.settings import GateSettings
 from headgate.store.ledger.record import Record
 from headgate.whatif.recording import RecordedBatch, Recording
 
-__all__ = ["recorded_by_ledger"]
+__all__ = ["recorded_by_ledger", "target_that_held"]
 
 
 def recorded_by_ledger(records: Iterable[Record], most: int) -> Recording:
@@ -54,3 +55,21 @@ def _batch(record: Record) -> RecordedBatch:
         record.started_at, record.arrived, record.kept, record.duration_s, record.batch, record.delay_s,
         record.backlog, groups,
     )  # fmt: skip
+
+
+def target_that_held(records: Sequence[Record], now: GateSettings) -> tuple[GateSettings | None, str]:
+    """The settings with the target of these batches' time; None, and why, where it was changed.
+
+    Records of earlier versions do not say it: then it is the present one.
+    """
+    known = dict.fromkeys(
+        (r.target.target_of, r.target.target_s) for r in records if r.target.target_of and r.arrived > 0
+    )
+    if len(known) > 1:
+        told = ", then ".join("a share" if s is None else f"{s:g} s" for _, s in known)
+        return None, f"the target was changed while these batches ran ({told})"
+    for of, target_s in known:
+        if target_s is None:
+            return None, "a share of rows was asked for, and no target, while these batches ran"
+        return now.changed({"delay" if of == "delay" else "hold": target_s}), ""
+    return now, ""

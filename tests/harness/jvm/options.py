@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 
+from tests.harness.jvm.class_archive import option
+
 __all__ = ["add_options", "pytest_configure"]
 
 #: The simple compiler and the simple collector: a run is thousands of short queries on small data, and
-#: on two cores it is the optimising compiler and the collector's threads that it would wait for.
-_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+#: on two cores it is the optimising compiler and the collector's threads that it would wait for. The
+#: simple compiler alone has 48 MiB for its code unless told: Spark fills that in minutes, and from then
+#: on a JVM throws code away and compiles it again (after eight minutes of a run it had compiled 68,000
+#: methods, and had 21,000). And a JVM that begins with little room for classes collects all of its
+#: heap whenever it needs more.
+_QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=400m -XX:MetaspaceSize=400m -XX:+UseSerialGC"
 #: What each Spark of a run is set to, unless its session says otherwise. None of it changes a row.
 _SPARK = {
     # At each operation on a column PySpark asks for the session and for a setting, and tells the JVM the
@@ -27,6 +33,8 @@ def add_options(options: str, name: str = "SPARK_SUBMIT_OPTS") -> None:
 
 def pytest_configure() -> None:
     add_options(_QUICK)
+    add_options(option())
+    add_options(_QUICK, "HEADGATE_SERVER_JAVA_OPTS")
     # The JVM that does no more than put Spark's command together.
     add_options(_QUICK, "SPARK_LAUNCHER_OPTS")
     add_options(" ".join(f"-D{name}={value}" for name, value in _SPARK.items()))

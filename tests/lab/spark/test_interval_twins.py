@@ -19,20 +19,25 @@ from headgate_lab.bench.coverage.populations import Population
 POOLS = {"pooled": "window", "pooled over windows": ()}
 #: And with the windows before: three windows of the same twenty groups.
 EARLIER = "pooled, earlier"
+CELLS = 63
+WINDOWS = np.array([*(np.arange(60) // 20), 3, 4, 5])
 
 
 def _population() -> Population:
-    """Three windows of twenty groups: constant ones, skewed ones, of a few rows and of many."""
+    """Three windows of twenty groups: constant ones, skewed ones, of a few rows and of many.
+
+    And three windows of one group each, which have nobody in their windows to borrow from.
+    """
     rng = np.random.default_rng(3)
     cells, values = [], []
-    for cell in range(60):
+    for cell in range(CELLS):
         size = int(rng.integers(3, 300))
         of_group = rng.lognormal(rng.normal(2.0, 0.5), 1.0, size)
         if cell % 4 == 0:
             of_group = np.where(rng.random(size) < 0.03, 90.0, float(cell % 8))
         cells.append(np.full(size, cell))
         values.append(of_group)
-    return Population(np.concatenate(cells), np.concatenate(values), np.arange(60) // 20)
+    return Population(np.concatenate(cells), np.concatenate(values), WINDOWS)
 
 
 @pytest.mark.parametrize("draw", DRAWS)
@@ -53,7 +58,7 @@ def test_spark_says_what_the_laboratory_measures(spark: SparkSession, draw: str)
     frames[EARLIER] = result.transform(hg.pooled("window", by="group"))
     said = {m: {row.cell: row for row in f.collect()} for m, f in frames.items()}
     for statistic in ("mean", "sum"):
-        measured, _ = with_earlier(kept, np.arange(60) % 20, statistic, coins=draw == "coins")
+        measured, _ = with_earlier(kept, np.arange(CELLS) % 20, statistic, coins=draw == "coins")
         for method in (*METHODS[1:], EARLIER):
             _agree(said[method], kept.cell, measured[method], statistic)
         if statistic == "mean":

@@ -60,14 +60,14 @@ def _killed_once(folder: Path, luck: random.Random, log: Path) -> bool:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(2400)
 def test_killed_at_random_it_ends_with_each_row_once(tmp_path: Path) -> None:
     made = [sys.executable, "-m", "tests.spark.backfill.shed_once", str(tmp_path)]
-    subprocess.run(made, check=True, cwd=_ROOT, capture_output=True, timeout=280)
+    subprocess.run(made, check=True, cwd=_ROOT, capture_output=True, timeout=900)
     luck, kills = random.Random(19), 0
     for _ in range(4):
         kills += _killed_once(tmp_path, luck, tmp_path / "log")
-    last = subprocess.run(_command(tmp_path), capture_output=True, text=True, cwd=_ROOT, timeout=280)
+    last = subprocess.run(_command(tmp_path), capture_output=True, text=True, cwd=_ROOT, timeout=900)
     assert last.returncode == 0, last.stderr[-3000:]
     done = json.loads(last.stdout)
     assert done["complete"]

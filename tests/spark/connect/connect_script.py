@@ -1,4 +1,4 @@
-"""Gates, a guard, a join and estimates over Spark Connect; prints what it found (test_connect.py)."""
+"""Gates, guard, join, rescue and estimates over Connect; prints what it found (test_connect.py)."""
 
 from __future__ import annotations
 
@@ -38,6 +38,22 @@ def join(spark: Any, stream: Any, folder: Path) -> int | str:
     writer = writer.option("checkpointLocation", str(folder / "pairs-checkpoint"))
     run_stateful(writer.trigger(availableNow=True).start, folder / "pairs-checkpoint")
     return int(spark.read.parquet(str(folder / "pairs")).where("id_left = id_right").count())
+
+
+def rescue(spark: Any, folder: Path) -> dict[str, Any]:
+    """A batch that is rescued; and what is said where nobody says where the checkpoint is."""
+    import headgate as hg
+    from tests.spark.rescued_query import SCHEMA, rescued
+
+    control = str(folder / "rescued-control")
+    frame = spark.readStream.schema(SCHEMA).json(str(folder / "in"))
+    try:
+        frame.transform(hg.gate("rescued", rate=0.9, control=control, rescue=hg.Rescue("files")))
+        refused = ""
+    except hg.BadArgument as error:
+        refused = str(error)
+    found = rescued(spark, folder, control, checkpoint=folder / "rescued-checkpoint")
+    return {"refused": refused, **found}
 
 
 def port_of_its_own() -> dict[str, str]:
@@ -98,6 +114,7 @@ def main(folder: Path) -> None:
     query = writer.option("path", str(folder / "out")).trigger(availableNow=True).start()
     query.awaitTermination()
     joined = join(spark, stream, folder)
+    rescued = rescue(spark, folder)
     ControlLoop.of(spark).drain()
     batch = spark.read.schema("id bigint, route string").json(str(folder / "in"))
     drawn = batch.transform(hg.gate("first", rate=0.1, policy=hg.ConceptDriven("route")))
@@ -111,6 +128,7 @@ def main(folder: Path) -> None:
         "batch": again,
         "counted": counted.n.estimate,
         "joined": joined,
+        "rescued": rescued,
         "estimates": estimates,
         "refused": refused,
     }

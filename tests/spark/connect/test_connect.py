@@ -1,4 +1,4 @@
-"""Gates, a guard, a join and estimates over Connect, in a process that has one kind of session."""
+"""Gates, guard, join, rescue and estimates over Connect, in a process that has one kind of session."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from headgate.spark.versions.supported import OLDEST, installed
+from tests.spark.rescued_query import check_rescued
 
 pytest.importorskip("grpc", reason="pip install 'headgate[connect]'")
 
@@ -19,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.mark.matrix
 @pytest.mark.timeout(600)  # a minute and a half by itself, and five beside others
-def test_gates_a_guard_a_join_and_estimates_work_over_connect_and_the_process_ends(
+def test_gates_a_guard_a_join_a_rescue_and_estimates_work_over_connect_and_the_process_ends(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "in").mkdir()
@@ -56,6 +57,9 @@ def test_gates_a_guard_a_join_and_estimates_work_over_connect_and_the_process_en
         assert found["joined"] == 3000
         assert sixth[0]["complete"]
         assert sixth[0]["arrived"] == sixth[0]["kept"] > 0
+    assert "over Connect" in found["rescued"]["refused"]
+    assert "checkpoint=" in found["rescued"]["refused"]
+    check_rescued(found["rescued"], 3000)
     assert 1300 < found["batch"] < 1700
     name, *estimates = found["estimates"]
     assert name == "mean(y)"

@@ -436,12 +436,16 @@ def test_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
             return next((f for f in found if f is not None), None) or getattr(headgate, name)
 
     events = spark.range(3000).selectExpr(
-        "timestamp_seconds(id) timestamp", "id value", "string(id % 3) route", "id % 10 = 0 vip"
+        "timestamp_seconds(id) timestamp",
+        "id value",
+        "string(id % 3) route",
+        "id % 10 = 0 vip",
+        "id % 50 user",
     )
     page = PAGE.read_text()
     names: dict[str, Any] = {"hg": Names(), "events": events, "spark": spark, "path": str(tmp_path)}
     blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 9
+    assert len(blocks) == 10
     for block in blocks:
         exec(block, names)
     assert names["flat"].count() >= 9
@@ -457,5 +461,9 @@ def test_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
     stored = spark.read.parquet(str(tmp_path))
     assert stored.count() == 2 * names["by_route"].count()
     assert stored.dropDuplicates(["window", "route"]).count() == names["by_route"].count()
+    rows = names["of_users"].collect()
+    assert len(rows) == 3 * 5
+    assert all(row["count"].low <= 200.0 <= row["count"].high for row in rows)
+    assert all(row["users"].low <= 50.0 <= row["users"].high for row in rows)
     # every ten minutes the values are larger by 600
     assert names["rose"].count() == 3 * 4

@@ -107,6 +107,37 @@ def test_few_rows_borrow_what_others_know(found: dict[int, Any]) -> None:
     assert after.mean.high - after.mean.low < before.mean.high - before.mean.low
 
 
+def test_a_group_alone_in_its_window_borrows_from_those_of_other_windows(spark: SparkSession) -> None:
+    rng = np.random.default_rng(3)
+    rows = []
+    for window in range(8):  # one group each; of the last, all kept rows are of one peak
+        values = rng.choice([64.0, 1500.0], 4).tolist() if window < 7 else [64.0, 66.0, 64.0]
+        rows += rows_of(0, values, 60, window)
+    for group in range(5):
+        rows += rows_of(group, rng.normal(300.0, 1.0, 3).tolist(), 60, window=8)
+    window = F.window(F.timestamp_seconds(F.col("w") * 60), "1 minute").alias("window")
+    result = spark.createDataFrame(rows, SCHEMA).groupBy(window, "g").agg(hg.mean("y").alias("mean"))
+    last = F.timestamp_seconds(F.lit(8 * 60))
+
+    def said(frame: Any) -> dict[Any, Any]:
+        return {(row["window"].start, row["g"]): row for row in frame.collect()}
+
+    found, own = said(result.transform(hg.pooled("window"))), said(result)
+    alone = result.where(F.col("window.start") < last)
+    # as if those that are alone were all there is, and those of a full window were all there is
+    twins = said(alone.transform(hg.pooled()))
+    twins |= said(result.where(F.col("window.start") == last).transform(hg.pooled("window")))
+    assert found.keys() == twins.keys() == own.keys()
+    for key, row in found.items():
+        for field in ("estimate", "stderr", "low", "high"):
+            assert row["mean"][field] == pytest.approx(twins[key]["mean"][field], rel=1e-9)
+    peak = max(key for key in found if key[1] == 0 and key[0].minute == 7)
+    assert own[peak]["mean"]["high"] < 100.0 < 300.0 < found[peak]["mean"]["high"]
+    # what is told of by= has its own past, and a result without windows nobody else
+    plain = said(alone.transform(hg.pooled(("window", "g"), by="g")))
+    assert min(plain.items())[1]["mean"] == min(own.items())[1]["mean"]
+
+
 def test_bad_use_is_told(spark: SparkSession) -> None:
     frame = spark.createDataFrame(rows_of(1, [1.0, 2.0], 9), SCHEMA)
     result = frame.groupBy("g").agg(hg.mean("y"))

@@ -38,6 +38,7 @@ def test_a_record_adds_up_and_says_how_complete_the_result_is(tmp_path: Path) ->
     assert record.found.measures["completeness"] == pytest.approx(0.9)
     assert record.found.measures["completeness_error"] == pytest.approx(0.045)
     assert record.state == "shedding"
+    assert (record.target.target_s, record.target.target_of) == (2.0, "duration")
 
 
 @pytest.mark.parametrize("way", ["open", "closed"])

@@ -1,4 +1,4 @@
-"""A guard and a site's gate on Spark, whose control folder misbehaves from batch to batch.
+"""A guard, a site's gate and a join on Spark, whose control folder misbehaves from batch to batch.
 
 Read-only, full and slow are what the driver meets; the others are done to the files, so that Spark's
 workers meet them, too. The same without Spark, and for the gate: `tests/run/test_folder_faults.py`.
@@ -15,11 +15,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import headgate as hg
+from headgate.spark.join.call import ROCKSDB
 from headgate.spark.loop.loop import ControlLoop
 from headgate.store.ledger.audit import audit
 from headgate.store.ledger.records import Ledger
 from headgate.testing.faults.folders import FOLDER_FAULTS
-from headgate_lab.bench.kills.jobs import JOBS, ROWS, add_input, stream
+from headgate_lab.bench.kills.jobs import JOBS, ROWS, add_input, matching_pairs, stream
+from tests.harness.late_worker import run_stateful
 from tests.spark.conftest import forget_last_commit
 
 #: Two good batches, one of each fault, and two more.
@@ -34,6 +36,7 @@ class Misfortune:
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self._spark, self._folder = spark, folder
         self.sunk: dict[int, list[int]] = {}
+        self._struck: set[int] = set()
         self._now = ExitStack()
 
     def run(self, frame: DataFrame) -> None:
@@ -41,13 +44,14 @@ class Misfortune:
         writer = frame.writeStream.foreachBatch(self._take)
         writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
         try:
-            writer.start().awaitTermination()
+            run_stateful(writer.start, checkpoint)
         finally:
             self._end()
 
     def _take(self, frame: DataFrame, batch: int) -> None:
         self._end()
-        if batch in FAULTY and batch not in self.sunk:
+        if batch in FAULTY and batch not in self._struck:
+            self._struck.add(batch)
             self._now.enter_context(FOLDER_FAULTS[FAULTY[batch]](self._folder / "control"))
         self.sunk[batch] = [row.id for row in frame.select("id").collect()]
 
@@ -68,7 +72,14 @@ def _site(spark: SparkSession, folder: Path, block: ExitStack) -> DataFrame:
     return stream(spark, folder, 1).transform(gate)
 
 
-@pytest.mark.parametrize(("name", "job"), [("guard", _guard), ("site", _site)])
+def _join(spark: SparkSession, folder: Path, block: ExitStack) -> DataFrame:
+    provider, rocks = ROCKSDB
+    block.callback(spark.conf.set, provider, spark.conf.get(provider))
+    spark.conf.set(provider, rocks)
+    return JOBS["join"](spark, folder, 1)
+
+
+@pytest.mark.parametrize(("name", "job"), [("guard", _guard), ("site", _site), ("join", _join)])
 def test_it_goes_on_and_its_books_say_what_they_do_not_know(
     spark: SparkSession, tmp_path: Path, name: str, job: Callable[..., DataFrame]
 ) -> None:
@@ -77,10 +88,11 @@ def test_it_goes_on_and_its_books_say_what_they_do_not_know(
     one, control = Misfortune(spark, tmp_path), tmp_path / "control"
     with ExitStack() as block:
         one.run(job(spark, tmp_path, block))
-    assert sorted(one.sunk) == list(range(BATCHES)), "every batch, and none of them failed"
+    more = 1 if name == "join" else 0  # its state is let go in a batch that brings no rows
+    assert sorted(one.sunk) == list(range(BATCHES + more)), "every batch, and none of them failed"
 
     there = [row for rows in one.sunk.values() for row in rows]
-    legal = set(range(BATCHES * ROWS))
+    legal = set(matching_pairs(tmp_path) if name == "join" else range(BATCHES * ROWS))
     assert len(there) == len(set(there)), "no row twice"
     assert set(there) <= legal, "and none that is wrong"
     assert 0 < len(there) < len(legal)
@@ -92,7 +104,10 @@ def test_it_goes_on_and_its_books_say_what_they_do_not_know(
     assert lost <= set(range(GONE + 1)), "what was deleted is gone, and what came since is there"
     for batch, record in written.items():
         assert record.balanced
-        assert record.kept == len(one.sunk[batch]), (batch, record)
+        kept = record.found.measures["pairs"] if name == "join" else record.kept
+        assert kept == len(one.sunk[batch]), (batch, record)
+    assert books.deleted == [(0, max(lost))], "and the audit says so"
+    assert books.verdict == "missing"
 
     if name != "guard":  # which follows the clock
         batch = forget_last_commit(tmp_path / "checkpoint")

@@ -1,4 +1,4 @@
-"""Gates, a guard, a join and a backfill with the control store on S3; prints what it found."""
+"""Gates, a guard, a join, a rescue and a backfill with the control store on S3; prints what it found."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ def main(folder: Path, control: str) -> None:
     from headgate.store.ledger.audit import audit
     from headgate.store.places.place import control_place
     from tests.harness.late_worker import run_stateful
+    from tests.spark.rescued_query import rescued
 
     with quiet_session(folder / "scratch") as spark:
         found: dict[str, Any] = {}
@@ -87,6 +88,7 @@ def main(folder: Path, control: str) -> None:
         found["status"] = {g["gate"]: g for g in told("status", control)["gates"]}
         found["verify"] = told("ledger", "verify", control)
         found["shown"] = told("ledger", "show", control, "--gate", "first")["ledgers"]
+        found["rescued"] = rescued(spark, folder, control)
         found["pruned"] = told("ledger", "prune", control)
     print(json.dumps(found))
 

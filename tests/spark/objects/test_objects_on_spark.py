@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from headgate.testing.s3_toll import S3Toll
+from tests.spark.rescued_query import check_rescued
 
 ROOT = Path(__file__).parents[3]
 ROWS, FILES = 1000, 3
 
 
-def test_gates_a_guard_a_join_and_a_backfill_with_control_on_s3(
+@pytest.mark.timeout(600)  # beside others
+def test_gates_a_guard_a_join_a_rescue_and_a_backfill_with_control_on_s3(
     s3: str, toll: S3Toll, tmp_path: Path
 ) -> None:
     (tmp_path / "in").mkdir()
@@ -28,7 +30,7 @@ def test_gates_a_guard_a_join_and_a_backfill_with_control_on_s3(
     command = [sys.executable, str(script), str(tmp_path), s3]
     paths = (str(ROOT), os.environ.get("PYTHONPATH", ""))
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False, env=env)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=560, check=False, env=env)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.strip().splitlines()[-1])
     audits = found["audits"]
@@ -48,6 +50,7 @@ def test_gates_a_guard_a_join_and_a_backfill_with_control_on_s3(
     assert found["status"]["third"]["kind"] == "guard"
     assert found["verify"]["balanced"]
     assert len(found["shown"][0]["records"]) == FILES
+    check_rescued(found["rescued"], FILES * ROWS)
     assert toll.counts["claim"] > 0
     assert not list(tmp_path.rglob("lease.json")), "nothing of it is on this disk"
     print(found["seconds"], toll.counts)

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from headgate.cli import main
 from headgate.core.plan import KEEP_ALL, Plan
-from headgate.store.ledger.audit import UNDER_WAY, Audit, audit
+from headgate.store.ledger.audit import MOST_NAMED, UNDER_WAY, Audit, audit
 from headgate.store.ledger.records import Evidence, Ledger, Record
 from headgate.store.plans import PinnedPlan, PlanStore
 
@@ -190,3 +190,10 @@ def test_a_replay_that_kept_other_rows_is_a_contradiction(books: Path) -> None:
     assert only(books).complete
     write(books, 3, evidence=Evidence("b"))
     assert only(books).contradicted == [3]
+
+
+def test_a_spoilt_number_makes_no_list_that_fills_the_memory(books: Path) -> None:
+    write(books, 2**53)
+    found = only(books)
+    assert found.verdict == "missing"
+    assert found.missing == list(range(10, 10 + MOST_NAMED))

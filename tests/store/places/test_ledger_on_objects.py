@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from headgate.core.plan import Plan
+from headgate.settings import RETENTION_S
 from headgate.store import file_age
 from headgate.store.keeping.upkeep import Upkeep, ended_queries, remove_query
 from headgate.store.ledger import carried, chunks
 from headgate.store.ledger import records as ledger_module
 from headgate.store.ledger.audit import audit
+from headgate.store.ledger.bookkeeper import Bookkeeper
 from headgate.store.ledger.records import Ledger, Record
 from headgate.store.places.object_turns import ObjectTurns
 from headgate.store.places.objects import Objects
@@ -315,6 +317,41 @@ def test_upkeep_keeps_the_store_small(memory: ObjectPath, hours: StoreTime) -> N
     assert objects < KEPT_PINS + 200
 
 
+@pytest.mark.slow
+def test_after_a_year_there_are_no_more_objects_and_bytes_than_after_ten_weeks(
+    memory: ObjectPath, hours: StoreTime
+) -> None:
+    """Of 2,000 batches with small segments; records are kept for a week, as by default."""
+    year_s, batches = 365 * 86_400.0, 2000
+    step_s, now = year_s / batches, BEGAN
+    store, ledger = PlanStore(memory, "g", "q"), Ledger(memory, "g", "q")
+    upkeep = Upkeep(memory, "g", "q", clock=lambda: now)
+    upkeep.retention_s = RETENTION_S
+    held: list[tuple[int, int]] = []
+    for batch in range(batches):
+        store.beat()
+        store.pin_to(batch, PinnedPlan(Plan(0.4), "plan"))
+        ledger.append(record(batch, started_at=now))
+        hours.pass_s(step_s)
+        now += step_s
+        if batch % 50 == 49:
+            upkeep.run()
+        if batch % 400 == 399:
+            held.append(_objects_and_bytes(memory))
+    assert ledger.totals().all.batches == batches
+    assert year_s * ledger.begins() / batches > year_s - 2 * upkeep.retention_s, "the old ones are gone"
+    for objects, size in held[1:]:
+        assert objects <= 1.1 * held[0][0], held
+        assert size <= 1.1 * held[0][1], held
+
+
+def _objects_and_bytes(control: ObjectPath) -> tuple[int, int]:
+    store = store_of(control)
+    listed = store._obstore.list(store._store)  # type: ignore[attr-defined]
+    sizes = [meta["size"] for page in listed for meta in page]
+    return len(sizes), sum(sizes)
+
+
 def test_one_at_a_time_works_at_the_objects(memory: ObjectPath, hours: StoreTime) -> None:
     one, other = ObjectTurns(memory), ObjectTurns(memory)
     with one.taken() as mine, other.taken() as theirs:
@@ -351,3 +388,16 @@ def test_a_local_ledger_is_still_files(tmp_path: Path) -> None:
     ledger.append(record(0))
     folder = tmp_path / "gates" / "g" / "queries" / "q" / "ledger"
     assert [p.name for p in folder.iterdir()] == ["00000000.jsonl"]
+
+
+def test_objects_that_somebody_deleted_under_a_running_query_are_missed(memory: ObjectPath) -> None:
+    """What its writer still holds of the latest chunk is put again, and all before it is gone."""
+    books = Bookkeeper(Ledger(memory, "g", "q"), "gate 'g'")
+    for batch in range(12):
+        books.add(record(batch))
+    assert audit(memory, "g")[0].complete
+    store_of(memory).delete_all(memory)
+    books.add(record(12))
+    (found,) = audit(memory, "g")
+    assert found.deleted == [(0, 9)]
+    assert found.verdict == "missing"

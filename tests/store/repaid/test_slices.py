@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,6 +64,31 @@ def test_of_many_at_once_each_batch_has_one(control: Path) -> None:
     for thread in threads:
         thread.join()
     assert sorted(won) == list(range(40))
+
+
+def _repays(control: Path, barrier: Any, answers: Any) -> None:
+    """All that a backfill does with a slice, over and over, until nothing is free."""
+    slices, mine = Slices(control, "g", "q"), []
+    barrier.wait()
+    for first in range(0, 60, 3):
+        got = slices.take(range(first, first + 3), FILES)
+        if got is not None and got.begin(dict.fromkeys(got.batches, 10)) and got.decide():
+            got.mark(dict.fromkeys(got.batches, 10), 0.1, 100.0)
+            mine += got.batches
+    answers.put(mine)
+
+
+def test_two_processes_that_repay_at_once_share_the_batches_and_double_none(control: Path) -> None:
+    fork = multiprocessing.get_context("fork")
+    barrier, answers = fork.Barrier(2), fork.Queue()
+    both = [fork.Process(target=_repays, args=(control, barrier, answers)) for _ in range(2)]
+    for one in both:
+        one.start()
+    told = [answers.get(timeout=120) for _ in both]
+    for one in both:
+        one.join()
+    assert sorted([*told[0], *told[1]]) == list(range(60))
+    assert marks_of(control, "g", "q").rows() == dict.fromkeys(range(60), 10)
 
 
 def test_a_slice_that_begins_while_another_process_looks_around_keeps_its_batches(

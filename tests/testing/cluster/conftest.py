@@ -1,4 +1,7 @@
-"""One cluster for the room: a master, two workers and an S3 server; where jars cannot be had, a skip."""
+"""One cluster for the room: a master, two workers and an S3 server; where jars cannot be had, a skip.
+
+The clock of one worker's Python is five minutes behind the driver's, that of the other one ahead.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ import pytest
 
 from headgate.testing.artifacts import ArtifactsUnavailable
 from tests.testing.cluster.bench import Machines, Trial
+
+CLOCKS_OFF_S = (-300.0, 300.0)
 
 
 @pytest.fixture(scope="session")
@@ -27,7 +32,9 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
         pytest.skip(f"no cluster: {error.reason}")
     with server:
         environment = server.environment()
-        with StandaloneCluster.start(folder / "cluster", environment=environment) as cluster:
+        with StandaloneCluster.start(
+            folder / "cluster", environment=environment, clocks_off_s=CLOCKS_OFF_S
+        ) as cluster:
             yield Machines(
                 cluster, server, folder, environment, jars, pack_headgate(folder / "headgate.zip")
             )

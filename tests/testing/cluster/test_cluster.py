@@ -1,4 +1,7 @@
-"""Gates, a guard, a join and a site on a cluster that shares no folder, with a kill of every kind."""
+"""Gates, a guard, a join and a site on a cluster that shares no folder, with a kill of every kind.
+
+The workers' clocks are five minutes off, one behind and one ahead (`conftest`).
+"""
 
 from __future__ import annotations
 

@@ -44,6 +44,12 @@ def test_the_command_on_a_cluster_that_is_well(trial: Callable[[], Trial], tmp_p
     assert {Path(e["executable"]) for e in report["executors"]} == {
         f / "env/bin/python3" for f in folders
     }
+    # Each is off by at least so much: the job took its time.
+    behind, ahead = sorted(e["clock_off_s"] for e in report["executors"])
+    assert -300.0 <= behind < -100.0
+    assert 100.0 < ahead <= 301.0
+    [said] = [f for f in report["findings"] if f["check"] == "clocks"]
+    assert said["level"] == "warning"
     assert one.names("control/") == [], "it leaves nothing behind"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,15 @@ def test_an_environment_may_lack_a_package_and_have_another_headgate(tmp_path: P
     assert "No module named 'click'" in _says(python, "import click").stderr
     told = _says(python, "import headgate; print(headgate.__version__)")
     assert told.stdout.strip() == "0.0.9"
+
+
+def test_an_environment_may_have_a_clock_that_is_off(tmp_path: Path) -> None:
+    python = make_environment(tmp_path / "env", clock_off_s=-300.0)
+    before = time.time()
+    told = _says(python, "import time; print(time.time(), time.time_ns() / 1e9)").stdout.split()
+    after = time.time()
+    assert len(told) == 2
+    assert all(before <= float(one) + 300.0 <= after for one in told)
 
 
 def test_the_same_sources_make_the_same_archive(tmp_path: Path) -> None:

@@ -20,8 +20,10 @@ from headgate_lab.bench.progress import bench_progress
 
 __all__ = ["measure", "run"]
 
-#: Rows and groups, full and quick; rounds after one that is not counted.
-_ROWS, _FEWER, _GROUPS, _ROUNDS = 4_000_000, 1_000_000, 2_000, 5
+#: Rows, full and quick; groups in each window, and windows; rounds after one that is not counted.
+_ROWS, _FEWER, _GROUPS, _WINDOWS, _ROUNDS = 4_000_000, 1_000_000, 200, 10, 5
+#: Rows of a group and window that share an identity.
+_TOGETHER = 20
 
 
 def run(*, quick: bool) -> dict[str, Any]:
@@ -44,12 +46,19 @@ def measure(
     path = str(folder / "rows")
     made = spark.range(rows).selectExpr(
         f"id % {_GROUPS} g",
+        f"id div {_GROUPS * _WINDOWS * _TOGETHER} user",
+        f"timestamp_seconds(36000 + 3600 * (id div {_GROUPS} % {_WINDOWS})) at",
         "(hash(id) % 1000) / 10D y",
         "CASE WHEN id % 3 = 0 THEN 20D ELSE 1D END _weight",
     )
     made.write.parquet(path)
-    frame = spark.read.parquet(path)
-    ways = _ways(frame)
+    frame = spark.read.parquet(path).withColumn("window", F.window("at", "1 hour"))
+    stored = str(folder / "stored")
+    past = frame.withColumn(
+        "window", F.window(F.col("at") - F.expr(f"INTERVAL {_WINDOWS} HOURS"), "1 hour")
+    )
+    past.groupBy("window", "g").agg(*_estimated("careful")).write.parquet(stored)
+    ways = _ways(frame, spark.read.parquet(stored))
     task = progress.add_task("error bars", total=len(ways) * (rounds + 1))
     times: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(rounds + 1):
@@ -61,22 +70,36 @@ def measure(
             progress.advance(task)
     medians = {name: statistics.median(found) for name, found in times.items()}
     ratios = {f"{name}_vs_weighted": medians[name] / medians["weighted"] for name in list(ways)[1:]}
-    context = {"rows": rows, "groups": _GROUPS, "seconds": medians}
+    context = {"rows": rows, "groups": _GROUPS, "windows": _WINDOWS, "seconds": medians}
     return {"bench": "error-bars", "ratios": ratios, "context": context}
 
 
-def _ways(frame: DataFrame) -> dict[str, Callable[[], DataFrame]]:
-    """Mean, sum and count of each group: weighted by hand, and with error bars."""
-    groups = frame.groupBy("g")
+def _estimated(interval: str) -> list[Column]:
+    return [hg.mean("y", interval=interval), hg.sum("y", interval=interval), hg.count()]
+
+
+def _ways(frame: DataFrame, stored: DataFrame) -> dict[str, Callable[[], DataFrame]]:
+    """Mean, sum and count of each group: weighted by hand, and with error bars.
+
+    `stored` are the results of as many windows before.
+    """
+    groups = frame.groupBy("window", "g")
     weight, y = F.col("_weight"), F.col("y")
     by_hand = [F.sum(weight * y) / F.sum(weight), F.sum(weight * y), F.sum(weight)]
+    careful = groups.agg(*_estimated("careful"))
 
-    def estimated(interval: str) -> list[Column]:
-        return [hg.mean("y", interval=interval), hg.sum("y", interval=interval), hg.count()]
+    def by_identity() -> DataFrame:
+        users = frame.transform(
+            hg.together("user", within=("window", "g"), sums={"y": "y", "rows": F.lit(1)})
+        )
+        return users.groupBy("window", "g").agg(hg.ratio("y", "rows"), hg.sum("y"), hg.sum("rows"))
 
     return {
         "weighted": lambda: groups.agg(*by_hand),
-        "plain": lambda: groups.agg(*estimated("plain")),
-        "careful": lambda: groups.agg(*estimated("careful")),
-        "pooled": lambda: groups.agg(*estimated("careful")).transform(hg.pooled()),
+        "plain": lambda: groups.agg(*_estimated("plain")),
+        "careful": lambda: careful,
+        "pooled": lambda: careful.transform(hg.pooled("window")),
+        "by": lambda: careful.transform(hg.pooled("window", by="g")),
+        "earlier": lambda: careful.transform(hg.pooled("window", by="g", earlier=stored)),
+        "together": by_identity,
     }

@@ -13,6 +13,7 @@ from rich.progress import Progress
 from headgate.errors import BadArgument
 from headgate.spark.estimates.student import normal_quantile
 from headgate_lab.bench.coverage.carried import Carried
+from headgate_lab.bench.coverage.combinations import Combinations
 from headgate_lab.bench.coverage.draws import DRAWS, Kept, kept_cells, together
 from headgate_lab.bench.coverage.intervals import METHODS, intervals
 from headgate_lab.bench.coverage.populations import (
@@ -24,6 +25,8 @@ from headgate_lab.bench.coverage.populations import (
     population_of,
 )
 from headgate_lab.bench.coverage.promised import WITHIN, promised
+from headgate_lab.bench.coverage.shared_fate import SHARED, shared_fate
+from headgate_lab.bench.coverage.shared_totals import shared_totals
 from headgate_lab.bench.coverage.shortest import Errors
 from headgate_lab.bench.coverage.tally import BANDS, Tally
 from headgate_lab.bench.progress import bench_progress
@@ -72,21 +75,28 @@ def measure(size: Size, progress: Progress, seed: int = 1) -> dict[str, Any]:
     absent: list[str] = []
     best: dict[tuple[Grouping, str], float] = {}
     carried: list[dict[str, Any]] = []
+    differences: list[dict[str, Any]] = []
+    totals: list[dict[str, Any]] = []
     asked: list[dict[str, Any] | None] = []
     for query in queries:
         people = population_of(query)
-        heavy = None if people is None or query.value in SHARES_OF_ROWS else Carried.of(people)
+        numbers = people is not None and query.value not in SHARES_OF_ROWS
+        heavy = Carried.of(people) if numbers and people is not None else None
+        both = Combinations(people) if numbers and people is not None else None
         for draw in DRAWS:
             if people is not None:
                 errors = Errors()
-                found.update(_drawn(query, people, draw, size.draws, seed, errors, heavy))
+                found.update(_drawn(query, people, draw, size.draws, seed, errors, heavy, both))
                 for band, width in zip(BANDS, errors.widths(BANDS.values()), strict=True):
                     if width is not None:
                         best[query, band] = width
             progress.advance(task)
-        if heavy is not None:
-            carried += heavy.rows({"data": query.data, "query": query.name}, METHODS[1:])
-        if people is not None and query.value not in SHARES_OF_ROWS:
+        where = {"data": query.data, "query": query.name}
+        if heavy is not None and both is not None:
+            carried += heavy.rows(where, METHODS[1:])
+            differences += both.rows_of_differences(where)
+            totals += both.row_of_totals(where)
+        if people is not None and numbers:
             draws = max(5, size.draws // 10)
             asked += [promised(query, people, within, draws, seed) for within in WITHIN]
         if people is None and query.data not in absent:
@@ -95,7 +105,23 @@ def measure(size: Size, progress: Progress, seed: int = 1) -> dict[str, Any]:
     tables = result["context"]["tables"]
     tables["accuracy asked for"] = [row for row in asked if row is not None]
     tables["cells that one row carries"] = carried
+    tables["differences between windows"] = differences
+    tables["totals over groups"] = totals
+    tables.update(_together(size, seed))
     return result
+
+
+def _together(size: Size, seed: int) -> dict[str, list[dict[str, Any]]]:
+    """Rows that share identities: means and sums of groups, and totals over groups."""
+    fates: list[dict[str, Any]] = []
+    totals: list[dict[str, Any]] = []
+    for query, identity in SHARED:
+        people = population_of(query, identity=identity) if size.data in (None, query.data) else None
+        if people is not None:
+            fates += shared_fate(query, people, identity, SHARES, size.draws, seed)
+            total = shared_totals(query, people, identity, SHARES, size.draws, seed)
+            totals += [total] if total is not None else []
+    return {"rows kept together": fates, "totals over groups that share identities": totals}
 
 
 def _drawn(
@@ -106,10 +132,11 @@ def _drawn(
     seed: int,
     errors: Errors,
     heavy: Carried | None,
+    both: Combinations | None,
 ) -> dict[Key, Tally]:
     """One query under one draw: a tally for each statistic, method and number of kept rows.
 
-    `errors` gets those of fixed draws, `heavy` the intervals of means, by cell.
+    `errors` gets those of fixed draws, `heavy` the intervals of means, by cell, and `both` too.
     """
     found: dict[Key, Tally] = {}
     share = query.value in SHARES_OF_ROWS
@@ -127,6 +154,8 @@ def _drawn(
                 errors.add(cells, kept.n[judged], (value - truth)[judged], width[judged])
             if statistic == "mean" and heavy is not None:
                 heavy.add(kept, draw, {method: ends[method] for method in METHODS[1:]}, truth, width)
+            if statistic == "mean" and both is not None:
+                both.add(kept, draw, ends, truth, width)
             for band, (least, most) in BANDS.items():
                 here = judged[(kept.n[judged] >= least) & (kept.n[judged] < most)]
                 if not len(here):

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from headgate.policies.by_group.allocation import allocate
 from headgate_lab.bench.coverage.populations import Population
 
-__all__ = ["DRAWS", "Kept", "drawn_by", "kept_cells", "together"]
+__all__ = ["DRAWS", "Kept", "drawn_by", "kept_cells", "sums_of", "together"]
 
 #: The two ways to draw.
 DRAWS = ("coins", "fixed")
@@ -59,7 +59,10 @@ def kept_cells(
         luck = np.random.default_rng([seed, number]).random(len(off))
         for share in shares:
             rows = np.flatnonzero(luck < share)
-            yield share, _sums(people, rows, off[rows], middle, np.full(len(sizes), 1.0 / share), number)
+            yield (
+                share,
+                sums_of(people, rows, off[rows], middle, np.full(len(sizes), 1.0 / share), number),
+            )
 
 
 def drawn_by(people: Population, quotas: Mapping[float, Whole], times: int, seed: int) -> Iterator[Kept]:
@@ -75,7 +78,7 @@ def drawn_by(people: Population, quotas: Mapping[float, Whole], times: int, seed
         rank = np.arange(len(off)) - starts[people.cells[order]]
         for quota in quotas.values():
             rows = order[rank < quota[people.cells[order]]]
-            yield _sums(people, rows, off[rows], middle, sizes / np.maximum(quota, 1), number)
+            yield sums_of(people, rows, off[rows], middle, sizes / np.maximum(quota, 1), number)
 
 
 def together(draws: list[Kept]) -> Kept:
@@ -94,9 +97,10 @@ def _quotas(people: Population, share: float) -> Whole:
     return found
 
 
-def _sums(
+def sums_of(
     people: Population, rows: Whole, off: Floats, middle: Floats, weights: Floats, draw: int
 ) -> Kept:
+    """What is summed up of these rows, which are `off` the `middle` of their cells."""
     cells, number = people.cells[rows], len(people.windows)
     counts = np.bincount(cells, minlength=number)
     there = np.flatnonzero(counts)

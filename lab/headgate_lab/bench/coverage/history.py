@@ -39,14 +39,14 @@ Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
 
 
-def before(kept: Kept, groups: Whole) -> list[Whole]:
-    """For 1, 2, ... windows back: where the same draw's cell of the same group is, or -1."""
+def before(kept: Kept, groups: Whole, most: int = MOST_WINDOWS) -> list[Whole]:
+    """For 1, 2, ... `most` windows back: where the same draw's cell of the same group is, or -1."""
     group = groups[kept.cell]
-    span = int(kept.window.max(initial=0)) + 1 + MOST_WINDOWS
-    code = (kept.draw * (int(group.max(initial=0)) + 1) + group) * span + kept.window + MOST_WINDOWS
+    span = int(kept.window.max(initial=0)) + 1 + most
+    code = (kept.draw * (int(group.max(initial=0)) + 1) + group) * span + kept.window + most
     order = np.argsort(code)
     places = []
-    for back in range(1, MOST_WINDOWS + 1):
+    for back in range(1, most + 1):
         at = np.minimum(np.searchsorted(code[order], code - back), len(code) - 1)
         places.append(np.where(code[order][at] == code - back, order[at], -1))
     return places

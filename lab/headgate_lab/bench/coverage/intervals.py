@@ -3,7 +3,8 @@
 - *plain*: mean ∓ t √((1 - n/N) s²/n), the stratified t interval that StreamApprox (Quoc and others,
   Middleware 2017, section 3.3) puts on every stratum; ``hg.mean(..., interval="plain")``.
 - *alone*: what ``hg.mean`` and ``hg.sum`` say by default, from the group's own rows.
-- *pooled*: behind ``hg.pooled("window")``, with the spread of the window's other groups.
+- *pooled*: behind ``hg.pooled("window")``, with the spread of the window's other groups; groups that are
+  alone in their windows have each other's.
 - *pooled over windows*: behind ``hg.pooled()``, with that of all groups and windows of the result.
 
 Shares (true and false) have Wilson's interval in all but the plain one.
@@ -68,13 +69,19 @@ def intervals(kept: Kept, statistic: str, *, coins: bool, share: bool) -> dict[s
             return found | {method: {"low": low, "high": high} for method in METHODS[1:]}
         own: Any = alone(_OPS, value, s, finish)
         found["alone"] = own
-        of_window = kept.draw * (int(kept.window.max(initial=0)) + 1) + kept.window
-        for name, pool in zip(METHODS[2:], (of_window, kept.draw), strict=True):
+        for name, pool in zip(METHODS[2:], (_peers(kept), kept.draw), strict=True):
             shed = kept.weight > 1.0  # on Spark a group that was kept whole has no sample to lend
             first = summed(first_terms(_OPS, s), pool, shed, FIRST)
             second = summed(second_terms(_OPS, s, first), pool, shed, SECOND)
             found[name] = borrowed(_OPS, value, s, first, second, finish, own)
     return found
+
+
+def _peers(kept: Kept) -> npt.NDArray[np.int64]:
+    """A number for the groups that are alike: of a window, or alone in theirs, by draw."""
+    span = int(kept.window.max(initial=0)) + 2
+    of_window = kept.draw * span + kept.window
+    return np.where(np.bincount(of_window)[of_window] > 1, of_window, kept.draw * span + span - 1)
 
 
 def finish(error: Floats, low: Floats, high: Floats) -> Any:

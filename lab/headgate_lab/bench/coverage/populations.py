@@ -73,6 +73,8 @@ class Population:
     windows: Whole
     #: The group of each cell, the same one in every window; None: every cell is a group of its own.
     groups: Whole | None = None
+    #: What rows of one fate have in common; None: every row has its own.
+    identities: Whole | None = None
 
     @property
     def sizes(self) -> Whole:
@@ -152,8 +154,10 @@ def _table(path: Path) -> pa.Table:
     return pq.read_table(path)
 
 
-def population_of(grouping: Grouping, rows: int = ROWS) -> Population | None:
-    """The population of a query; None where the file is not here."""
+def population_of(
+    grouping: Grouping, rows: int = ROWS, identity: tuple[str, ...] = ()
+) -> Population | None:
+    """The population of a query, with the identities of its rows; None where the file is not here."""
     file, time = _FILES[grouping.data]
     path = found_data_file(file)
     if path is None:
@@ -170,16 +174,25 @@ def population_of(grouping: Grouping, rows: int = ROWS) -> Population | None:
     for name in grouping.by:
         there &= ~np.asarray(pc.is_null(table[name]))
     taken = np.flatnonzero(there & _from_the_middle(window, rows))
-    group = np.zeros(len(taken), np.int64)
-    for name in grouping.by:
-        keys = pc.take(table[name].combine_chunks().cast(_plain(table[name].type)), taken)
-        _, key = np.unique(keys.to_numpy(zero_copy_only=False), return_inverse=True)
-        group = group * (int(key.max()) + 1) + key
+    group = _numbered(table, grouping.by, taken)
     codes = window[taken] * (int(group.max(initial=0)) + 1) + group
     _, first, cells = np.unique(codes, return_index=True, return_inverse=True)
     # windows keep their numbers, so that one that had no rows is a gap between its neighbours
     windows = window[taken][first] - window[taken].min(initial=0)
-    return Population(cells.astype(np.int64), values[taken], windows, group[first])
+    identities = (
+        np.unique(_numbered(table, identity, taken), return_inverse=True)[1] if identity else None
+    )
+    return Population(cells.astype(np.int64), values[taken], windows, group[first], identities)
+
+
+def _numbered(table: pa.Table, names: tuple[str, ...], taken: Whole) -> Whole:
+    """A number for what rows have in these columns."""
+    found = np.zeros(len(taken), np.int64)
+    for name in names:
+        keys = pc.take(table[name].combine_chunks().cast(_plain(table[name].type)), taken)
+        _, key = np.unique(keys.to_numpy(zero_copy_only=False), return_inverse=True)
+        found = found * (int(key.max()) + 1) + key
+    return found
 
 
 def _counted(column: Any) -> bool:

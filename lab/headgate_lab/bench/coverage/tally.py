@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BANDS", "Tally"]
+__all__ = ["BANDS", "Tally", "told"]
 
 #: Numbers of kept rows, by which intervals are judged.
 BANDS = {"2-4": (2, 5), "5-9": (5, 10), "10-29": (10, 30), "30+": (30, 10**9)}
@@ -67,3 +67,13 @@ class Tally:
             return None
         at = int(np.searchsorted(np.cumsum(self.widths), (number + 1) // 2))
         return float(1e-2 * np.exp((at + 0.5) * _STEP)) if at else 0.0
+
+
+def told(tallies: dict[str, Tally]) -> dict[str, Any]:
+    """What each method covers, in %, and how wide it is beside an interval with the true variance."""
+    row: dict[str, Any] = {"intervals": next(iter(tallies.values())).intervals}
+    for method, tally in tallies.items():
+        row[method] = None if tally.covered is None else round(100.0 * tally.covered, 1)
+        if method != "true variance":
+            row[f"{method} width"] = None if tally.width is None else round(tally.width, 2)
+    return row

@@ -18,6 +18,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from headgate.errors import HeadgateError, MissingExtra
+from headgate.testing.kafka_client import client_settings
 from headgate_lab.bench.hold.arrivals import Array, Schedule
 
 __all__ = ["MOST_MESSAGES", "Feed", "FileSink", "KafkaSink", "Messages", "Sink", "rows_each"]
@@ -99,21 +100,21 @@ class Sink(Protocol):
 class KafkaSink:
     """A topic; messages go to its partitions in turn."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int = 2) -> None:
+    def __init__(self, bootstrap: str, topic: str, partitions: int = 2, *, wait_s: float = 60.0) -> None:
         try:
             from confluent_kafka import Producer
         except ImportError:
             raise MissingExtra("confluent-kafka", "kafka") from None
-        settings = {
-            "bootstrap.servers": bootstrap,
+        own = {
             "linger.ms": 20,
-            "log_level": 4,  # warnings
             "queue.buffering.max.messages": 1_000_000,
             "delivery.report.only.error": True,  # a call for each message would be felt
         }
-        self._producer: Any = Producer(settings)
-        self._topic, self._partitions = topic, partitions
+        self._topic, self._partitions, self._wait_s = topic, partitions, wait_s
         self._failed: list[str] = []
+        #: What the client says is wrong; a connection that it made again later is no loss.
+        self._heard_of: list[str] = []
+        self._producer: Any = Producer(client_settings(bootstrap, self._heard_of, **own))
 
     def send(self, messages: Sequence[bytes], first: int) -> None:
         """Into the producer's queue."""
@@ -137,9 +138,9 @@ class KafkaSink:
 
     def flush(self) -> None:
         """Wait; rows that did not arrive would make every figure wrong."""
-        left = self._producer.flush(60.0)
+        left = self._producer.flush(self._wait_s)
         if left or self._failed:
-            reason = (self._failed or ["no answer in 60 s"])[0]
+            reason = (self._failed or self._heard_of or [f"no answer in {self._wait_s:g} s"])[0]
             raise HeadgateError(f"{left + len(self._failed)} messages did not reach Kafka: {reason}")
 
 

@@ -5,6 +5,7 @@ Answers are compared with the truth of all rows that arrived, window by window a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,13 +81,13 @@ def backlog(batches: Sequence[Batch], schedule: Schedule, began: float, ended_at
     return max(0, round(schedule.until(ended_at - began)) - read)
 
 
-def errors(said: Said, true: Said, last_begin: float) -> Errors:
-    """How far answers are off, of the windows that begin up to `last_begin`.
+def errors(said: Said, true: Said, last_begin: float, first_begin: float = -math.inf) -> Errors:
+    """How far answers are off, of the windows that begin from `first_begin` up to `last_begin`.
 
     >>> errors({(0.0, 1): (11.0, 5.0)}, {(0.0, 1): (10.0, 5.0), (2.0, 1): (1.0, 1.0)}, 9.0)
     Errors(mean=0.1, median=0.0, answered=0.5)
     """
-    wanted = {key: value for key, value in true.items() if key[0] <= last_begin}
+    wanted = {key: value for key, value in true.items() if first_begin <= key[0] <= last_begin}
     pairs = [(said[key], value) for key, value in wanted.items() if key in said]
     if not pairs:
         return Errors(None, None, 0.0)

@@ -1,4 +1,4 @@
-"""The driver that is killed: ``python -m headgate_lab.bench.kills.child FOLDER ATTEMPT NAMES HOW``.
+"""The driver that is killed: ``child.py FOLDER ATTEMPT NAMES HOW MASTER``, started as a module.
 
 Its sink is idempotent: it writes what a batch kept under the batch's number, and overwrites. Beside
 that it leaves what each attempt at a batch saw under a name of its own, to be compared.
@@ -22,6 +22,7 @@ from headgate.spark.backfill.repay import repay
 from headgate.spark.join.call import ROCKSDB
 from headgate.spark.loop.loop import ControlLoop
 from headgate.store.ledger.audit import audit
+from headgate_lab.bench.kills.executors import cluster_settings
 from headgate_lab.bench.kills.jobs import JOBS, left_out_reader
 
 __all__ = ["PAUSE_S", "main"]
@@ -40,11 +41,12 @@ _QUICK: dict[str, Any] = {
 }
 
 
-def main(folder: Path, attempt: int, names: list[str], *, finish: bool) -> None:
+def main(folder: Path, attempt: int, names: list[str], *, finish: bool, master: str) -> None:
     """Run the queries until somebody kills this; or to the end of what there is, and repay."""
     scratch = folder / "spark" / str(attempt)
+    more = _QUICK if master.startswith("local") else {**_QUICK, **cluster_settings(scratch)}
     with quiet_session(
-        scratch, "1g", master="local[2,4]", name="kills", more=_QUICK, log=folder / "spark.log"
+        scratch, "1g", master=master, name="kills", more=more, log=folder / "spark.log"
     ) as spark:
         mark(folder / "up", attempt)
         if finish:
@@ -104,4 +106,10 @@ def _finish(spark: SparkSession, folder: Path, attempt: int, names: list[str]) -
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3].split(","), finish=sys.argv[4] == "finish")
+    main(
+        Path(sys.argv[1]),
+        int(sys.argv[2]),
+        sys.argv[3].split(","),
+        finish=sys.argv[4] == "finish",
+        master=sys.argv[5],
+    )

@@ -9,6 +9,9 @@ that they fall before and after its sink is written and around its commit. Half 
 a first commit, which tells how long recovery took. In every fourth attempt Python workers are killed
 before.
 
+With executors the drivers run on a cluster of processes, and before each is killed some of its executors
+are: each time a batch has seen its rows, and a random moment after it.
+
 The folder has all that a run needs to go on, so a long soak may be done in parts.
 """
 
@@ -22,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +36,7 @@ from headgate.errors import HeadgateError
 from headgate.store.settings_file import SettingsFile
 from headgate.testing.faults.victim import Victim
 from headgate_lab.bench.kills.child import PAUSE_S
+from headgate_lab.bench.kills.executors import Executors
 from headgate_lab.bench.kills.jobs import ROWS, add_input, matching_pairs
 from headgate_lab.bench.kills.tally import Tally, books_of, read_sunk, tally
 from headgate_lab.bench.progress import bench_progress
@@ -44,6 +48,8 @@ _ALWAYS, _IN_TURN = ("gate", "rand"), ("guard", "join", "site")
 #: Files that wait at least; seconds after the start, and after a batch has seen its rows, within which a
 #: kill comes.
 _AHEAD, _EARLY_S, _LATER_S = 12, 6.0, 1.5 * PAUSE_S
+#: Executors of one driver that are killed at most, and within how many seconds after a batch was seen.
+_MOST_OF_A_DRIVER, _EXECUTOR_LATER_S = 4, 2.0
 #: Between two looks whether there is enough to read: fewer than a driver takes for so many batches.
 _FEED_S = 1.0
 #: Seconds that a driver has to start, and to its first commit.
@@ -62,24 +68,38 @@ class _State:
     attempts: int = 0
     kills: int = 0
     worker_kills: int = 0
+    executor_kills: int = 0
     files: int = 0
     #: Seconds from the start of a process to its session; from a kill to the next commit of the gate.
     started_s: list[float] = field(default_factory=list)
     recovered_s: list[float] = field(default_factory=list)
+    #: From the kill of an executor to the next commit of the gate, by the same driver.
+    went_on_s: list[float] = field(default_factory=list)
     #: What drivers said that ended by themselves.
     ended: list[str] = field(default_factory=list)
     killed: dict[str, int] = field(default_factory=dict)
 
 
 def run(
-    *, kills: int, seed: int = 1, folder: Path | None = None, minutes: float | None = None
+    *,
+    kills: int,
+    seed: int = 1,
+    folder: Path | None = None,
+    minutes: float | None = None,
+    executors: bool = False,
 ) -> dict[str, Any]:
     """Kill so many times, and tell; with `minutes` perhaps a part of it, and the next call goes on."""
     own = folder is None
     place = folder or Path(tempfile.mkdtemp(prefix="headgate-kills-"))
     try:
-        with bench_progress() as progress:
-            soak = Soak(place, seed)
+        with ExitStack() as block:
+            progress = block.enter_context(bench_progress())
+            cluster = None
+            if executors:
+                at = Path(tempfile.mkdtemp(prefix="headgate-kills-cluster-"))
+                block.callback(shutil.rmtree, at, ignore_errors=True)
+                cluster = block.enter_context(Executors(at))
+            soak = Soak(place, seed, cluster)
             until = None if minutes is None else time.monotonic() + 60.0 * minutes
             if not soak.kill(kills, progress, until):
                 return soak.so_far(kills)
@@ -92,13 +112,14 @@ def run(
 class Soak:
     """One folder of input, checkpoints, control store and sinks, and the drivers that work on it."""
 
-    def __init__(self, folder: Path, seed: int = 1) -> None:
+    def __init__(self, folder: Path, seed: int = 1, cluster: Executors | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self._log = folder, folder / "log"
         self._note = folder / "soak.json"
         self.state = _State(seed)
         if self._note.exists():
             self.state = _State(**json.loads(self._note.read_text()))
+        self._cluster = cluster
         self._killed_at: float | None = None
         self._fed_at = -_FEED_S
 
@@ -131,6 +152,8 @@ class Soak:
             if workers_after is not None:
                 self._sleep(driver, workers_after)
                 state.worker_kills += driver.kill_workers()
+            if self._cluster is not None:
+                self._kill_executors(driver, self._cluster, luck)
             recovered = when == "recovered" and self._until(
                 driver, lambda: self._commits() > before, _WAIT_S
             )
@@ -158,6 +181,18 @@ class Soak:
         shutil.rmtree(self.folder / "spark" / str(state.attempts), ignore_errors=True)
         state.attempts += 1
         self._save()
+
+    def _kill_executors(self, driver: Victim, cluster: Executors, luck: random.Random) -> None:
+        for _ in range(luck.randint(1, _MOST_OF_A_DRIVER)):
+            seen = self._seen("gate")
+            if not self._until(driver, lambda: self._seen("gate") > seen, _WAIT_S):  # noqa: B023
+                return
+            self._sleep(driver, luck.uniform(0.0, _EXECUTOR_LATER_S))
+            killed, commits, at = cluster.kill_one(luck), self._commits(), time.monotonic()
+            self.state.executor_kills += killed
+            # Twice: what was under way then may have had all its rows.
+            if killed and self._until(driver, lambda: self._commits() > commits + 1, _WAIT_S):  # noqa: B023
+                self.state.went_on_s.append(time.monotonic() - at)
 
     def finish(self, progress: Progress) -> dict[str, Any]:
         """Let all queries read to the end; settle, repay, compare."""
@@ -204,6 +239,8 @@ class Soak:
             "tables": {"queries": table},
             "kills": state.kills,
             "worker_kills": state.worker_kills,
+            "executor_kills": state.executor_kills,
+            "executor_recovery_s": _spread(state.went_on_s),
             "seed": state.seed,
             "settled_by_recount": settled,
             "recovery_s": _spread(state.recovered_s),
@@ -214,6 +251,14 @@ class Soak:
                 "A guard follows the clock: it promises neither the same rows again nor the rest later.",
                 f"Seconds from a kill to the gate's next commit: {_spread(state.recovered_s)}; to start "
                 f"Python and the JVM: {_spread(state.started_s)}.",
+                *(
+                    [
+                        f"{state.executor_kills} executors were killed besides; until the gate's second "
+                        f"commit after that, seconds: {_spread(state.went_on_s)}."
+                    ]
+                    if state.executor_kills
+                    else []
+                ),
             ],
         }
         ratios = {f"jaccard_{t.query}": t.jaccard for t in lines}
@@ -227,7 +272,9 @@ class Soak:
 
     def _driver(self, names: tuple[str, ...], how: str) -> Victim:
         module = [sys.executable, "-m", "headgate_lab.bench.kills.child", str(self.folder)]
-        return Victim([*module, str(self.state.attempts), ",".join(names), how], self._log)
+        cluster = None if how == "finish" else self._cluster
+        master = "local[2,4]" if cluster is None else cluster.master
+        return Victim([*module, str(self.state.attempts), ",".join(names), how, master], self._log)
 
     def _feed(self) -> None:
         """So many files ahead of the query that is furthest that no query ever has nothing to read."""

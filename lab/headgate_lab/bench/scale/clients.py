@@ -95,5 +95,7 @@ def clients(control: str, driver: Holder) -> Iterator[Clients]:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value below which this share of them is."""
+    """The value below which this share of them is; not a number where there are none."""
+    if not values:
+        return float("nan")
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]

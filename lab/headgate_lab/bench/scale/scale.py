@@ -4,7 +4,7 @@ Once in a local folder, then on an S3 server on this machine with 20 ms added to
 things grow, one at a time: the gates of a store, the queries of an application, the exceptions of a
 plan, and the tasks that ask for one pin at one moment. Nothing of Headgate is left out but Spark: the
 control loop with its threads, heartbeats, upkeep and ledger is the driver's own, and tasks pin in
-processes of theirs. At the end real queries of one Spark session run behind a gate each.
+processes of theirs. Real queries of one Spark session: ``headgate bench scale-queries``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from headgate_lab.bench.scale.clients import Clients, clients
 from headgate_lab.bench.scale.loop import Load, run_application
 from headgate_lab.bench.scale.pins import at_once, with_exceptions
 from headgate_lab.bench.scale.places import DELAY_S, far_server
-from headgate_lab.bench.scale.spark_queries import run_queries
 
 __all__ = ["Sizes", "run"]
 
@@ -44,17 +43,10 @@ class Sizes:
     of_each_query_s: tuple[float, float] = (1.0, 0.1)
     lasts_s: float = 15.0
     pins: int = 20
-    #: Real queries of one Spark session; a batch every so many seconds, and how long.
-    on_spark: tuple[int, ...] = (1, 10, 100)
-    spark_every_s: float = 30.0
-    spark_lasts_s: float = 60.0
 
 
 #: What ``--quick`` leaves of it.
-QUICK = Sizes(
-    (10, 100), (1, 10), (10, 1000), (1, 20), lasts_s=6.0, pins=5,
-    on_spark=(1, 5), spark_every_s=5.0, spark_lasts_s=15.0,
-)  # fmt: skip
+QUICK = Sizes((10, 100), (1, 10), (10, 1000), (1, 20), lasts_s=6.0, pins=5)
 _GROWS = ("pin_p99_ms", "driver_cpu", "status_s", "requests_s", "threads")
 
 
@@ -73,13 +65,6 @@ def run(*, quick: bool, sizes: Sizes | None = None) -> dict[str, Any]:
         name = f"S3, {1000 * DELAY_S:.0f} ms added"
         place = control_place(f"{address}/control")
         _series(name, place, sizes, toll.taken, tables, lambda: bar.advance(task))
-        if sizes.on_spark:
-            real = bar.add_task("queries on Spark", total=1)
-            title = f"queries: on Spark, a batch every {sizes.spark_every_s:g} s each"
-            tables[title] = run_queries(
-                scratch, sizes.on_spark, sizes.spark_every_s, sizes.spark_lasts_s
-            )
-            bar.advance(real)
     load = f"load average of the machine at the end: {os.getloadavg()[0]:.1f}, cores: {os.cpu_count()}"
     return {
         "bench": "scale",

@@ -18,7 +18,7 @@ from headgate.store.folder import used_control_folder
 from headgate.store.ledger.records import Ledger, Record
 from headgate.store.places.place import Place
 from headgate.store.settings_file import SettingsFile
-from headgate.whatif.ledger_log import recorded_by_ledger
+from headgate.whatif.ledger_log import recorded_by_ledger, target_that_held
 from headgate.whatif.progress_log import ProgressLog, objects_in
 from headgate.whatif.recording import Recording
 from headgate.whatif.trace import recorded_by_trace
@@ -112,10 +112,14 @@ def _from_store(given: str, which: Selection, first_groups: tuple[str, ...]) -> 
         note = f"{others} other queries ran behind this gate; --query chooses one of them"
         recording = recording.told(remarks=(*recording.remarks, note))
     settings = SettingsFile(control, pair.gate).effective()
+    held, changed = target_that_held(records, settings)
+    if changed:
+        note = f"{changed}: there is no check; --since, --until and --last choose a time with one target"
+        recording = recording.told(remarks=(*recording.remarks, note))
     if settings.target_s is None:
         return WhatIfInput(recording, None, False, pair.gate, pair.query)
-    shed = all(record.mode == "shed" for record in records)
-    return WhatIfInput(recording, settings, shed, pair.gate, pair.query)
+    shed = held is not None and all(record.mode == "shed" for record in records)
+    return WhatIfInput(recording, held or settings, shed, pair.gate, pair.query)
 
 
 def _latest(control: Place, pairs: list[GateQuery], gate: str | None) -> tuple[GateQuery, int]:

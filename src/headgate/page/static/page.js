@@ -138,8 +138,9 @@ async function again() {
   try {
     await refresh();
     failures = 0;
-    linkState.textContent = "live";
-    document.body.classList.remove("cut-off");
+    const old = panels.querySelector(".verdict.level-unknown") !== null; // the server's own last view
+    linkState.textContent = old ? "the store cannot be read" : "live";
+    document.body.classList.toggle("cut-off", old);
   } catch (error) {
     failures += 1;
     linkState.textContent = `not connected: ${error.message}`;

@@ -27,6 +27,7 @@ from headgate.spark.backfill.offsets import (
 )
 from headgate.spark.backfill.parts import Parts, listed, query_named, shed_of, untrusted
 from headgate.spark.backfill.reread import Rows, counted_again, mismatches
+from headgate.spark.calls import explained
 from headgate.spark.checkpoint import open_checkpoint
 from headgate.store.folder import used_control_folder
 from headgate.store.ledger.audit import audit
@@ -39,6 +40,7 @@ __all__ = ["backfill", "recount"]
 log = logging.getLogger("headgate")
 
 
+@explained('hg.backfill(spark, "rides", "/shared/headgate", hg.kafka_rows(...))')
 def backfill(
     spark: SparkSession,
     gate: str,
@@ -106,6 +108,9 @@ def _refusal(gate: str, query: str, bad: Mapping[int, str]) -> str:
     )
 
 
+@explained(
+    'hg.recount(spark, "rides", "/shared/headgate", hg.kafka_rows(...), checkpoint="/lake/checkpoint")'
+)
 def recount(
     spark: SparkSession,
     gate: str,

@@ -85,6 +85,7 @@ def untrusted(books: Audit, only: set[int] | None) -> dict[int, str]:
     found |= dict.fromkeys(books.unsettled, "has no record; recount settles it")
     found |= dict.fromkeys(books.missing, "left neither pin nor record")
     found |= dict.fromkeys(books.contradicted, "was recorded twice, and not alike")
+    found |= {high: f"and those from {low} on had records that are gone" for low, high in books.deleted}
     return {b: why for b, why in sorted(found.items()) if only is None or b in only}
 
 

@@ -27,6 +27,7 @@ from headgate.spark.backfill.reread import Rows
 from headgate.spark.backfill.sinks import Function, sink_for
 from headgate.spark.backfill.slice_work import SliceWork
 from headgate.spark.backfill.wanted import Wanted, cut, wanted_batches
+from headgate.spark.calls import explained
 from headgate.spark.recipe.batches import rows_by_recipe
 from headgate.spark.session import check_session, is_connect
 from headgate.store.folder import used_control_folder
@@ -76,6 +77,7 @@ class Repayment:
         return {**asdict(self), "complete": self.complete}
 
 
+@explained('hg.repay(spark, "rides", "/shared/headgate", "/lake/late")')
 def repay(
     spark: SparkSession,
     gate: str,

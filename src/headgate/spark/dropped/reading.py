@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from headgate.errors import BadArgument, ControlFolderError
+from headgate.spark.calls import explained
 from headgate.spark.session import check_session  # first: it says which extra is missing
 from headgate.store.folder import check_gate_name, folders_in
 from headgate.store.places.place import control_place
@@ -41,6 +42,7 @@ def dropped_folder(folder: str | os.PathLike[str], name: str) -> str:
     return str(place / check_gate_name(name))
 
 
+@explained('hg.dropped(spark, "/shared/dropped", "enrich")')
 def dropped(
     spark: SparkSession,
     folder: str | os.PathLike[str],

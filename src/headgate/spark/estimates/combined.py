@@ -5,7 +5,10 @@ of confidence limits about effect measures*, Statistics in Medicine 27, 2008): t
 estimates to their ends add up as standard errors do. So an interval that is longer on one side stays so.
 
 Both hold for estimates whose draws have nothing to do with each other: of different groups, and of time
-windows that do not overlap. Draws of different groups are independent with every gate, coins or counted.
+windows that do not overlap. Draws of different groups are independent with every gate, coins or counted,
+unless ``identity=`` lets rows of several groups share one fate. Their errors then go together: a
+difference is overstated, and a total must add up the distances themselves (``together=True``), which no
+correlation can exceed.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from headgate.errors import BadArgument
 from headgate.spark.estimates.moments import column_of, text_of
 
 __all__ = ["difference", "total"]
@@ -37,26 +41,35 @@ def difference(later: str | Column, earlier: str | Column) -> Column:
     ).alias(f"difference({text_of(later)}, {text_of(earlier)})")
 
 
-def total(estimate: str | Column) -> Column:
+def total(estimate: str | Column, *, together: bool = False) -> Column:
     """The total of the groups' sums or counts: an aggregate over estimates of different groups.
 
     ``by_route.groupBy("window").agg(hg.total("volume"))``: a struct of ``estimate``, ``stderr``,
     ``low``, ``high`` and ``groups``. Sharper than an estimate over all rows at once where a gate drew by
     group, since what groups differ by is no error then. Null error and ends if a group has none. A group
     that kept no row is in no total: with coins at a low rate, estimate over all rows instead.
+
+    `together` is for groups of which rows were kept or shed together (a user's rows in several routes,
+    behind ``identity="user"``): the largest error that such groups can have. `hg.together` without the
+    groups among its `within` knows how far they go together, and gives a sharper one.
     """
+    if not isinstance(together, bool):
+        raise BadArgument(
+            f"together={together!r}: True if rows of several groups share one fate, else False"
+        )
     e = column_of(estimate, "estimate")
     value = e["estimate"]
 
-    def together(distance: Column) -> Column:
+    def added(distance: Column) -> Column:
         whole = F.count(distance) == F.count(value)
-        return F.when(whole, F.sqrt(F.sum(distance * distance)))
+        sum_of = F.sum(distance) if together else F.sqrt(F.sum(distance * distance))
+        return F.when(whole, sum_of)
 
     middle = F.sum(value)
     return F.struct(
         middle.alias("estimate"),
-        together(e["stderr"]).alias("stderr"),
-        (middle - together(value - e["low"])).alias("low"),
-        (middle + together(e["high"] - value)).alias("high"),
+        added(e["stderr"]).alias("stderr"),
+        (middle - added(value - e["low"])).alias("low"),
+        (middle + added(e["high"] - value)).alias("high"),
         F.count(value).alias("groups"),
     ).alias(f"total({text_of(estimate)})")

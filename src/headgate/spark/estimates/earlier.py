@@ -20,7 +20,7 @@ from headgate.spark.estimates.algebra import SqlAlgebra, terms
 from headgate.spark.estimates.remembering import MOVES, WINDOWS, moves_of, remembered, windows_of
 from headgate.spark.estimates.sql import FIELDS, SAMPLE
 
-__all__ = ["KNOWN_AS", "MOST_WINDOWS", "known_texts", "time_window_of", "with_known"]
+__all__ = ["KNOWN_AS", "MOST_WINDOWS", "known_texts", "time_windows", "with_known"]
 
 #: Earlier windows that are looked at.
 MOST_WINDOWS = 10
@@ -31,15 +31,20 @@ _ROW, _NEW, _PAST, _KEY = "_headgate_row", "_headgate_new", "_headgate_past", "_
 _NUMBER, _PHASE, _LENGTH, _TURN = (f"_headgate_{n}" for n in ("number", "phase", "length", "turn"))
 
 
-def time_window_of(result: DataFrame) -> str:
-    """The result's column of time windows, as `F.window` makes it."""
-    found = [
+def time_windows(result: DataFrame) -> list[str]:
+    """The result's columns of time windows, as `F.window` makes them."""
+    return [
         field.name
         for field in result.schema.fields
         if isinstance(field.dataType, StructType)
         and field.dataType.names == ["start", "end"]
         and all(isinstance(f.dataType, TimestampType | TimestampNTZType) for f in field.dataType.fields)
     ]
+
+
+def time_window_of(result: DataFrame) -> str:
+    """The one column of time windows that a result has."""
+    found = time_windows(result)
     if len(found) != 1:
         raise BadArgument(
             f"by=...: earlier windows need one column of time windows, and the result has {len(found)} "

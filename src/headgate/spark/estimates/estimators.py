@@ -34,6 +34,9 @@ from headgate.spark.estimates.combined import difference, total
 from headgate.spark.estimates.means import mean, ratio
 from headgate.spark.estimates.pooled import pooled
 from headgate.spark.estimates.quantiles import median, quantile
+from headgate.spark.estimates.together import together
 from headgate.spark.estimates.totals import count, sum
 
-__all__ = ["count", "difference", "mean", "median", "pooled", "quantile", "ratio", "sum", "total"]
+__all__ = [
+    "count", "difference", "mean", "median", "pooled", "quantile", "ratio", "sum", "together", "total",
+]  # fmt: skip

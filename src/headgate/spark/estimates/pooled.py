@@ -12,20 +12,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from headgate.errors import BadArgument
 from headgate.spark.estimates.algebra import Sql, SqlAlgebra, terms
 from headgate.spark.estimates.borrowing import FIRST, SECOND, borrowed, first_terms, second_terms
-from headgate.spark.estimates.earlier import KNOWN_AS, with_known
+from headgate.spark.estimates.earlier import KNOWN_AS, time_windows, with_known
 from headgate.spark.estimates.remembering import KNOWN, LASTING, lasting_of, need_of, told_alone
 from headgate.spark.estimates.sql import FIELDS, SAMPLE, check_confidence, let
 
 __all__ = ["answer_text", "pooled"]
 
-_CELLS, _POOL = "_headgate_cells", "_headgate_pool"
+_CELLS, _POOL, _PEERS = "_headgate_cells", "_headgate_pool", "_headgate_peers"
 
 
 def pooled(
@@ -43,7 +43,8 @@ def pooled(
     the new intervals. A stream is pooled within its time window, which must be named: in append mode,
     or inside ``foreachBatch`` in any.
 
-    Without like groups (a window that has one group only) nothing changes.
+    A group alone in its time window has nobody to borrow from there, and borrows from the groups that
+    are alone in the other windows of the result; in a stream nothing changes for it.
 
     `by` names the columns by which a group is the same one in every window: its last ten windows then
     say what its spread is, too, as far as they are in this result or in `earlier`, stored results of
@@ -119,11 +120,25 @@ def _sums(parts: dict[str, Any], add: Callable[[str], Column]) -> Column:
     return F.struct(*[F.coalesce(add(str(part)), F.lit(0.0)).alias(key) for key, part in parts.items()])
 
 
+def _same(names: Sequence[str]) -> WindowSpec:
+    return Window.partitionBy(*[F.col(_quoted(name)) for name in names])
+
+
+def _alike(result: DataFrame, names: Sequence[str]) -> tuple[DataFrame, WindowSpec]:
+    """Which groups are alike: those of a window; and those that are alone in theirs, of all windows."""
+    windows = [name for name in time_windows(result) if name in names]
+    if len(windows) != 1:
+        return result, _same(names)
+    among = F.when(F.count(F.lit(1)).over(_same(names)) > 1, F.col(_quoted(windows[0])))
+    rest = [name for name in names if name not in windows]
+    return result.withColumn(_PEERS, among), _same([_PEERS, *rest])
+
+
 def _by_windows(
     result: DataFrame, names: Sequence[str], estimates: Sequence[str], confidence: float, known: bool
 ) -> DataFrame:
-    ops, alike = SqlAlgebra(confidence), Window.partitionBy(*[F.col(_quoted(name)) for name in names])
-    columns = [name for name in result.columns if not name.startswith(KNOWN_AS)]
+    ops, columns = SqlAlgebra(confidence), [n for n in result.columns if not n.startswith(KNOWN_AS)]
+    result, alike = (result, _same(names)) if known else _alike(result, names)
 
     def add(part: str) -> Column:
         return F.sum(F.expr(part)).over(alike)

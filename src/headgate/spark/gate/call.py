@@ -17,6 +17,7 @@ from headgate.settings import RETENTION_S, GateSettings
 # isort: split
 from pyspark.sql import DataFrame
 
+from headgate.spark.calls import ForTransform, explained
 from headgate.spark.checkpoint import check_checkpoint
 from headgate.spark.gate.frame import Gate
 from headgate.spark.gate.identity import (
@@ -28,6 +29,7 @@ from headgate.store.folder import check_gate_name, open_control_folder
 __all__ = ["gate"]
 
 
+@explained('frame.transform(hg.gate("rides", hold="2 seconds", control="/shared/headgate"))')
 def gate(
     name: str,
     *,
@@ -66,7 +68,8 @@ def gate(
         keep: an SQL predicate, or several, the most valuable first; such rows are not shed while
             others remain.
         policy: any other `Policy`; by default every row is worth the same.
-        identity: the columns that tell rows apart; by default all. Equal rows share one fate.
+        identity: the columns that tell rows apart; by default all. Equal rows share one fate; where
+            several rows have one identity, add them up with `hg.together` before you estimate.
 
     How:
         control: a folder that the driver and all executors share: plans, settings, ledger.
@@ -143,7 +146,7 @@ def gate(
         checkpoint=None if checkpoint is None else check_checkpoint(checkpoint),
         rescue=rescue,
     )
-    return build.apply
+    return ForTransform(build.apply, f"hg.gate({name!r}, ...)")
 
 
 def _names(value: str | Sequence[str] | None) -> tuple[str, ...] | None:

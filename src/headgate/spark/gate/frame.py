@@ -43,7 +43,7 @@ from headgate.spark.gate.pin.resolver import Resolver
 from headgate.spark.gate.pin.task_plan import TaskPlan
 from headgate.spark.gate.predicates import require_predicate
 from headgate.spark.gate.read_limits import read_limit
-from headgate.spark.gate.rescue_refused import STATE_FORMAT, refuse_frame
+from headgate.spark.gate.rescue_refused import STATE_FORMAT, refuse_frame, refuse_unseen_checkpoint
 from headgate.spark.gate.shape import THRESHOLD, WEIGHT, GateShape, Limits, quoted, quoted_name
 from headgate.spark.gate.trial import try_workers
 from headgate.spark.gate.upstream import Upstream
@@ -127,6 +127,8 @@ class Gate:
             )
         if self.rescue is not None:
             refuse_frame(self.name, frame.isStreaming, self.control is not None, self.policy)
+            if is_connect(spark):
+                refuse_unseen_checkpoint(self.name, self.checkpoint, _default_checkpoints(spark))
         if self.arrival is not None:
             require_timestamp(frame, self.arrival, "arrival")
         self._check_policy(frame)
@@ -333,7 +335,7 @@ class Gate:
 
         A fixed rate needs none: it is left out there if the policy cannot travel.
         """
-        root = spark.conf.get("spark.sql.streaming.checkpointLocation", None)
+        root = _default_checkpoints(spark)
         try:
             return Resolver(
                 self.policy,
@@ -343,7 +345,7 @@ class Gate:
                 delta=self.delta,
             ).to_text()
         except BadArgument:
-            if self.settings.rate is None:
+            if self.settings.rate is None or (self.rescue is not None and is_connect(spark)):
                 raise
             return None
 
@@ -482,3 +484,8 @@ def _first_match(classes: list[Column]) -> list[Column]:
             matches = matches & ~better
         found.append(matches)
     return found
+
+
+def _default_checkpoints(spark: SparkSession) -> str | None:
+    """The session's place for checkpoints of which nobody says where they are."""
+    return spark.conf.get("spark.sql.streaming.checkpointLocation", None)

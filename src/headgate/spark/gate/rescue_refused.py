@@ -12,18 +12,26 @@ import time
 from headgate.core.rescue import Rescue, kind_of_sink
 from headgate.errors import BadArgument, RescueRefused
 from headgate.policies import Policy
-from headgate.spark.checkpoint import state_kept_apart
+from headgate.spark.checkpoint import checkpoint_place, state_kept_apart
 from headgate.store.folder import is_used
 from headgate.store.places.place import Place
 from headgate.store.query_facts import told_of
 
-__all__ = ["STATE_FORMAT", "refuse_frame", "refuse_run", "refuse_sink", "refuse_state"]
+__all__ = [
+    "STATE_FORMAT",
+    "refuse_frame",
+    "refuse_run",
+    "refuse_sink",
+    "refuse_state",
+    "refuse_unseen_checkpoint",
+]
 
 #: Spark's setting for the format of the state of new checkpoints.
 STATE_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 #: How long a run's first batch waits for the driver's word of what it writes to, which takes some
-#: milliseconds where the driver has anything to do besides.
-_TOLD_WITHIN_S, _STEP_S = 5.0, 0.01
+#: milliseconds where the driver has anything to do besides. Each look is a request where the control
+#: store is in an object store, so that they come less and less often.
+_TOLD_WITHIN_S, _STEP_S, _STEP_AT_MOST_S = 5.0, 0.01, 0.25
 
 
 def refuse_frame(gate: str, streaming: bool, control: bool, policy: Policy) -> None:
@@ -43,6 +51,22 @@ def refuse_frame(gate: str, streaming: bool, control: bool, policy: Policy) -> N
         )
 
 
+def refuse_unseen_checkpoint(gate: str, checkpoint: str | None, checkpoints: str | None) -> None:
+    """At the call over Connect, where no driver can say where a query's checkpoint is.
+
+    `checkpoint` is people's word, `checkpoints` the session's place for those of which nobody says it.
+    """
+    given = checkpoint if checkpoint is not None else checkpoints
+    if given is not None and checkpoint_place(given) is not None:
+        return
+    why = "nobody says where that is" if given is None else f"no worker can read {given!r}"
+    raise BadArgument(
+        f"gate {gate!r}: rescue= must see in the query's checkpoint whether it keeps state, and over "
+        f"Connect {why}: give checkpoint= what the query gets as checkpointLocation, a folder or an "
+        "address in an object store, or leave rescue= out"
+    )
+
+
 def refuse_run(gate: str, query: str, batch: int, run: str) -> None:
     """In a task: one that cannot tell its run from others could not tell a new attempt from its own."""
     if not run:
@@ -52,15 +76,16 @@ def refuse_run(gate: str, query: str, batch: int, run: str) -> None:
         )
 
 
-def refuse_sink(gate: str, rescue: Rescue, control: Place, query: str, *, wait: bool) -> bool:
+def refuse_sink(gate: str, rescue: Rescue, control: Place, query: str, run: str, *, wait: bool) -> bool:
     """In a task: of another sink than people said, what a failed attempt wrote might stay.
 
     With `wait`: the driver knows it, and a run's first batch may be sooner than its word. False where
     that does not come: nothing is known of the query then, and nothing may be done.
     """
-    until = time.monotonic() + (_TOLD_WITHIN_S if wait else 0.0)
-    while not (facts := told_of(control, query)) and time.monotonic() < until:
-        time.sleep(_STEP_S)
+    until, step_s = time.monotonic() + (_TOLD_WITHIN_S if wait else 0.0), _STEP_S
+    while not (facts := told_of(control, query, run)) and time.monotonic() < until:
+        time.sleep(step_s)
+        step_s = min(2 * step_s, _STEP_AT_MOST_S)
     told = facts.get("sink")
     if told is None or kind_of_sink(told) == rescue.sink:
         return bool(facts) or not wait

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from headgate.durations import Duration, seconds
 from headgate.errors import BadArgument, WrongKindOfFrame
 from headgate.policies.by_group.concept_driven import ConceptDriven
+from headgate.spark.calls import explained
 from headgate.spark.gate.call import gate
 from headgate.spark.gate.identity import require_columns, require_timestamp
 from headgate.spark.gate.shape import WEIGHT
@@ -24,6 +25,7 @@ __all__ = ["gate_join"]
 On = str | Sequence[str] | Mapping[str, str]
 
 
+@explained('hg.gate_join("pairs", left, right, on="user", hold="2 seconds", control="/shared/headgate")')
 def gate_join(
     name: str,
     left: DataFrame,

@@ -29,6 +29,8 @@ __all__ = ["STRATUM", "DRAWN", "StrataShape"]
 STRATUM = "_headgate_stratum"
 DRAWN = "_headgate_drawn"
 _STRATUM_SEED = 0x63656C6C
+#: Characters of a group's name that reports and the ledger show.
+_LABEL = 200
 
 
 @dataclass(frozen=True)
@@ -128,9 +130,9 @@ class StrataShape:
         return self.micros() - F.pmod(self.micros(), F.lit(self.pane_us))
 
     def label(self) -> Column:
-        """A row's group as people read it."""
+        """A row's group as people read it: its first characters, as a value may be a megabyte long."""
         parts = [F.coalesce(F.col(name).cast("string"), F.lit("null")) for name in self.by]
-        return F.concat_ws(" | ", *parts)
+        return F.substring(F.concat_ws(" | ", *parts), 1, _LABEL)
 
     def bit(self) -> Column:
         """The number of a row's group in a `KeyFilter`; of equal values in both streams' types."""

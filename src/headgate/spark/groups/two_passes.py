@@ -91,7 +91,7 @@ class TwoPasses:
 def _name_the_yielded(counts: pa.Table, allocation: Allocation) -> None:
     names = counts["label"].take(pa.array(allocation.yielded[:_SHOWN])).to_pylist()
     more = ", ..." if len(allocation.yielded) > _SHOWN else ""
-    log.warning("%s: %s%s", allocation, ", ".join(names), more)
+    log.warning("%s: %s%s", allocation, ", ".join(repr(name[:80]) for name in names), more)
 
 
 def _within() -> Column:

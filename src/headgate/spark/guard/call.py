@@ -15,6 +15,7 @@ from headgate.guards.price_shedding import PriceShedding
 from headgate.guards.published.settings import LasSettings
 from headgate.guards.targets import LatencyTarget
 from headgate.settings import RETENTION_S, retention_s
+from headgate.spark.calls import explained
 from headgate.spark.session import session_of  # first: it says which extra is missing
 from headgate.store.places.place import Place, place_from
 
@@ -62,6 +63,9 @@ __all__ = ["guard"]
 _PROTECTED = "_headgate_protected"
 
 
+@explained(
+    'hg.guard(frame, function, schema="score double", key="user", target=hg.average("1 second"), ...)'
+)
 def guard(
     frame: DataFrame,
     function: Callable[[Any], Any],
@@ -225,7 +229,7 @@ class _Guard:
         """Where rows go that the function failed on."""
         if on_error != "dead-letter":
             if folder is not None:
-                raise BadArgument(f'dead_letters={os.fspath(folder)!r} needs on_error="dead-letter"')
+                raise BadArgument('dead_letters= needs on_error="dead-letter"')
             return None
         if folder is not None:
             return open_control_folder(folder)

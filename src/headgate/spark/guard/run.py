@@ -19,7 +19,7 @@ from headgate.spark.guard.memory import GuardMemory
 from headgate.spark.guard.meter import GuardReport
 from headgate.spark.loop.numbered_metrics import read_metric
 from headgate.store.lease import this_process
-from headgate.store.ledger.record import Findings, Record
+from headgate.store.ledger.record import Findings, Record, Target
 
 __all__ = ["GuardRun", "GuardSpec"]
 
@@ -62,6 +62,10 @@ class GuardRun(BookedRun[GuardSpec, GuardReport]):
     def begin(self) -> float:
         """A guard has no settings that change while it runs."""
         return self.spec.retention_s
+
+    def target_of_batch(self, began: float) -> Target:
+        """How long rows may wait, as its code says."""
+        return Target(self.spec.policy.target.tau_s, "queue")
 
     def learn(self, report: GuardReport) -> None:
         """Whether the target can be reached at all; the costs are the workers' to learn."""

@@ -14,6 +14,7 @@ from headgate.errors import BadArgument
 from headgate.joins.conditions import Condition, Equal
 from headgate.joins.rows import compiled
 from headgate.settings import RETENTION_S
+from headgate.spark.calls import explained
 from headgate.spark.session import is_connect, session_of  # first: it says which extra is missing
 from headgate.store.places.place import Place
 
@@ -78,6 +79,9 @@ _COMPARISON_S = {"set": 1.5e-9, "key": 2e-8, "vector": 5e-9, "weighted": 2e-8, "
 _RESULT_S = {"pairs": 4e-7, "lists": 2e-7, "counts": 2e-9}
 
 
+@explained(
+    'hg.join(left, right, on=hg.overlap("keywords", at_least=3), within="1 minute", time="at", ...)'
+)
 def join(
     left: DataFrame,
     right: DataFrame,

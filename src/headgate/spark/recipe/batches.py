@@ -11,12 +11,12 @@ from headgate.spark.backfill.offsets import BatchOffsets
 from headgate.spark.recipe.reader import Prepare, reader_of
 from headgate.spark.recipe.recipe import SETTINGS, Recipe
 from headgate.store.gate_files.recipes import Followed, followed_in
-from headgate.store.ledger.records import queries_of
+from headgate.store.ledger.records import Ledger, queries_of
 from headgate.store.places.place import Place
 
 __all__ = ["recipe_of_batch", "rows_by_recipe", "settings_of"]
 
-_OTHERWISE = "give rows=, a reader of its batches (hg.kafka_rows, hg.file_rows, ...)"
+_OTHERWISE = "call hg.repay with rows=, a reader of its batches (hg.kafka_rows, hg.file_rows, ...)"
 
 
 def recipe_of_batch(followed: list[Followed], batch: int) -> Followed | None:
@@ -39,6 +39,11 @@ def rows_by_recipe(
     batch.
     """
     followed = followed_in(control, gate, query)
+    if not followed and Ledger(control, gate, query).last() is None:
+        raise BadArgument(
+            f"gate {gate!r} of query {query} has no record of a batch yet, so nothing can be repaid: "
+            "let one end first"
+        )
     if not any(one.recipe for one in followed):
         raise BadArgument(
             f"gate {gate!r} of query {query} has not noted where its rows come from (an earlier version "

@@ -34,7 +34,7 @@ def rate_rows(
     if given.get("rampuptime", "0s").strip().rstrip("sS ") not in ("0", ""):
         raise BadArgument(
             f"rampUpTime={given['rampuptime']!r}: the rows of a rate source that speeds up are not made "
-            "again; give rows=, a reader of your own"
+            "again; give hg.repay rows=, a reader of your own"
         )
     rate = int(given.get("rowspersecond", "1"))
     began: list[int] = []

@@ -105,7 +105,9 @@ def _reader(
     if kind == "delta":
         path = recipe.table or options.get("path", "")
         if "/" not in path:  # a name would go into a statement
-            raise BadArgument(f"gate {gate!r}: its recipe has no path of a Delta table: give rows=")
+            raise BadArgument(
+                f"gate {gate!r}: its recipe has no path of a Delta table: give hg.repay rows="
+            )
         return delta_rows(spark, path, options, made, source=source)
     if kind == "iceberg":
         table = recipe.table or options.get("path", "")

@@ -107,7 +107,7 @@ class Recipe:
             raise SnapshotError(
                 f"gate {gate!r}: the recipe {digest!r} in the control store is not what Headgate wrote "
                 f"(digest {found.digest}, source {found.source!r}, options {strange}): somebody changed "
-                "it; give rows=, a reader of the gate's batches"
+                "it; give hg.repay rows=, a reader of the gate's batches"
             )
         return found
 
@@ -116,12 +116,14 @@ class Recipe:
         if _names_a_class(self.schema):
             raise SnapshotError(
                 "the recipe's schema has a user-defined type, whose class is not loaded from the "
-                "control store: give rows=, a reader of the gate's batches"
+                "control store: give hg.repay rows=, a reader of the gate's batches"
             )
         try:
             return StructType.fromJson(dict(self.schema))
         except (KeyError, TypeError, ValueError) as error:
-            raise SnapshotError(f"the recipe's schema is none ({error!r}): give rows=") from error
+            raise SnapshotError(
+                f"the recipe's schema is none ({error!r}): give hg.repay rows="
+            ) from error
 
 
 def _names_a_class(value: Any) -> bool:

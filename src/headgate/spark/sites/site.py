@@ -26,6 +26,7 @@ from headgate.sites.settings import SiteSettings
 from headgate.sites.shared import SharedSite
 from headgate.sites.wire.client import CoordinatorClient
 from headgate.sites.wire.protocol import check_name
+from headgate.spark.calls import ForTransform, explained
 from headgate.spark.session import (  # first: it says which extra is missing
     check_session,
     is_connect,
@@ -79,6 +80,7 @@ class Site:
     #: Sites that are open: a site's threads run until it is stopped, so it is not to be forgotten.
     _open: ClassVar[dict[tuple[str, str], Site]] = {}
 
+    @explained('hg.Site(spark, "rome", control="/shared/headgate")')
     def __init__(
         self,
         spark: SparkSession,
@@ -161,6 +163,7 @@ class Site:
             "stop that one, or give this site another name",
         )
 
+    @explained('site.query("rides", weight=2)')
     def query(
         self,
         name: str,
@@ -188,6 +191,7 @@ class Site:
         with self._shared as allocator:
             allocator.state.declare(name, weight=weight, priority=priority, of=of)
 
+    @explained('frame.transform(site.gate("rides", query="rides", source="taxis"))')
     def gate(
         self,
         name: str,
@@ -272,8 +276,6 @@ class Site:
         )
 
         def apply(frame: DataFrame) -> DataFrame:
-            if not isinstance(frame, DataFrame) and not hasattr(frame, "isStreaming"):
-                raise BadArgument(f"gate {name!r} is for a DataFrame; got {type(frame).__name__}")
             if not frame.isStreaming:
                 raise WrongKindOfFrame(
                     f"gate {name!r} of site {self.name!r} shares capacity among streams, and this "
@@ -297,7 +299,7 @@ class Site:
                             allocator.state.end(query)
                 raise
 
-        return apply
+        return ForTransform(apply, f"site.gate({name!r}, ...)")
 
     def _require_free(self, gate: str, query: str, source: str | None) -> None:
         """One gate, one source: of two under one name the first would be taken for the second."""
@@ -313,6 +315,7 @@ class Site:
                 f"name, or call leave({known.query!r}) if that one is not to be"
             )
 
+    @explained('frame.transform(site.result("rides"))')
     def result(self, query: str) -> Callable[[DataFrame], DataFrame]:
         """A meter for ``DataFrame.transform`` where the query's results come out: this is its root.
 
@@ -342,7 +345,7 @@ class Site:
             )
             return metered(frame, query, spec.number)
 
-        return apply
+        return ForTransform(apply, f"site.result({query!r})")
 
     def leave(self, query: str) -> None:
         """End a query at this site: its gates and its results no longer count."""

@@ -13,10 +13,12 @@ from headgate.store.plans import PlanStore
 from headgate.store.repaid.marks import marks_of
 from headgate.store.stored_json import parsed_json
 
-__all__ = ["UNDER_WAY", "Audit", "audit"]
+__all__ = ["MOST_NAMED", "UNDER_WAY", "Audit", "audit"]
 
 #: Batches that may have begun and not be recorded yet: one runs, and the loop is some behind.
 UNDER_WAY = 10
+#: Batches of one hole that are named: a spoilt number makes a hole of any size.
+MOST_NAMED = 100_000
 
 
 @dataclass
@@ -58,8 +60,14 @@ class Audit:
     #: (nobody keeps the books). `headgate.recount` settles them.
     unsettled: list[int] = field(default_factory=list)
     #: Batches with neither pin nor record between others, over which the offsets went on: the control
-    #: folder was away, or the query ran without its gate.
+    #: folder was away, or the query ran without its gate. Of one hole, the first 100,000.
     missing: list[int] = field(default_factory=list)
+    #: Batches from the first to the last that were recorded, as a later record says, and are no more,
+    #: though they have not expired: the control folder was deleted or replaced while the query ran.
+    deleted: list[tuple[int, int]] = field(default_factory=list)
+    #: The first batch with a record where that is not the query's first and nothing has expired: the
+    #: gate was added then, or its folder was lost while the query stood still. Nobody can tell which.
+    begins_late: int | None = None
     #: The latest that began after the last one recorded: running now, or cut off by a kill. What did
     #: not commit runs again when the query restarts; `headgate.recount` settles what did.
     begun: list[int] = field(default_factory=list)
@@ -85,7 +93,7 @@ class Audit:
     @property
     def complete(self) -> bool:
         """Whether, besides, no batch is missing."""
-        return self.balanced and not self.unsettled and not self.missing
+        return self.balanced and not (self.unsettled or self.missing or self.deleted)
 
     @property
     def verdict(self) -> str:
@@ -132,12 +140,15 @@ def _audit_one(control: Place, gate: str, query: str, first: int | None, last: i
     pins = [b for b in pinned_batches if b in inside]
     seen: set[int] = set()
     gaps = Gaps(pins)
+    named: set[int] = set()
     repaid = marks_of(control, gate, query).rows()
     for record in _last_records(ledger, first, last, found):
         seen.add(record.batch)
         _add(found, record)
         _repaid(found, record, repaid.get(record.batch))
         gaps.add(record)
+        if record.after is not None and record.after < record.batch and record.after not in seen:
+            named.add(record.after)
         pinned = store.pinned(record.batch)
         if pinned is not None and pinned.plan.digest != record.plan.digest:
             found.other_plan.append(record.batch)
@@ -147,17 +158,37 @@ def _audit_one(control: Place, gate: str, query: str, first: int | None, last: i
     silent = [b for b in pins if b not in seen]
     found.unsettled = [b for b in silent if b <= under_way]
     found.begun = [b for b in silent if b > under_way]
-    if found.kind == "gate":
-        found.missing = gaps.found
     found.torn_pins = [b for b in pins if store.pinned(b) is None]
     found.damaged = dict(ledger.damaged)
     totals = ledger.totals()
     found.records_from = totals.begins
-    gone = totals.expired
+    known = seen.union(pins)
+    gone = {b for b in named - known if b in inside and b >= totals.begins}
+    found.deleted = _spans(gone, known, max(inside.start, totals.begins))
+    if found.kind == "gate":
+        found.missing = [b for b in gaps.found if not _inside(b, found.deleted)]
+    earliest = min(known, default=0)
+    if earliest > 0 and not (found.deleted or totals.begins or inside.start):
+        found.begins_late = earliest
+    old = totals.expired
     found.expired = {
-        "batches": gone.batches, "arrived": gone.arrived, "kept": gone.kept, "shed": gone.shed,
+        "batches": old.batches, "arrived": old.arrived, "kept": old.kept, "shed": old.shed,
     }  # fmt: skip
     return found
+
+
+def _spans(gone: set[int], known: set[int], first: int) -> list[tuple[int, int]]:
+    """Each of these batches with those right before it of which nothing is known either."""
+    spans: list[tuple[int, int]] = []
+    for batch in sorted(gone):
+        low = 1 + max((b for b in known if b < batch), default=first - 1)
+        spans = [span for span in spans if span[0] < low]  # of the same hole, and shorter
+        spans.append((low, batch))
+    return spans
+
+
+def _inside(batch: int, spans: list[tuple[int, int]]) -> bool:
+    return any(low <= batch <= high for low, high in spans)
 
 
 def _last_records(ledger: Ledger, first: int | None, last: int | None, found: Audit) -> Iterator[Record]:
@@ -239,7 +270,7 @@ class Gaps:
         if self._before is not None:
             number, before = self._before
             if batch - number > 1 and not _adjacent(before, record):
-                self.found += range(number + 1, batch)
+                self.found += range(number + 1, min(batch, number + 1 + MOST_NAMED))
         self._before = (batch, record)
 
 

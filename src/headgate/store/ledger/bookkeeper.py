@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 
 from headgate.store.ledger.records import Ledger, Record
 
@@ -19,6 +20,7 @@ MOST_WAITING = 1000
 class Bookkeeper:
     """Appends the records of one gate in one query, in the order in which they came.
 
+    Each names the one before it, so that an audit misses records that somebody deleted.
     `written` is told of each record that is in the ledger, whenever that came to be.
     """
 
@@ -27,6 +29,8 @@ class Bookkeeper:
     ) -> None:
         self._ledger, self._whose, self._written = ledger, whose, written
         self._waiting: deque[Record] = deque()
+        #: The batch that was recorded last.
+        self._last: int | None = None
 
     def add(self, record: Record) -> None:
         """Append it behind those that wait; raises OSError where that cannot be done now."""
@@ -40,11 +44,12 @@ class Bookkeeper:
         """Append all that wait, as far as that can be done."""
         while self._waiting:
             try:
-                self._ledger.append(self._waiting[0])
+                self._ledger.append(replace(self._waiting[0], after=self._last))
             except (TypeError, ValueError) as error:  # no JSON can be made of it, now or later
                 batch = self._waiting.popleft().batch
                 log.error("%s: batch %d cannot be recorded: %s", self._whose, batch, error)
             else:
+                self._last = self._waiting[0].batch
                 self._written(self._waiting.popleft())
 
     def retry(self) -> None:

@@ -9,7 +9,7 @@ from headgate.core.batch_size import RowsExpected
 from headgate.core.plan import Plan
 from headgate.errors import SnapshotError
 
-__all__ = ["Evidence", "Findings", "Record", "Size"]
+__all__ = ["Evidence", "Findings", "Record", "Size", "Target"]
 
 _VERSION = 1
 
@@ -59,6 +59,17 @@ class Size:
 
 
 @dataclass(frozen=True)
+class Target:
+    """What was to be held while a batch ran: people change it while the query goes on."""
+
+    #: Seconds; None where none was to be held, or where a version wrote the record that did not note it.
+    target_s: float | None = None
+    #: Of what: ``duration``, ``delay`` or ``queue``; ``share`` where a share of rows was asked for, and
+    #: empty where nobody noted it.
+    target_of: str = ""
+
+
+@dataclass(frozen=True)
 class Record:
     """One batch through one gate.
 
@@ -100,9 +111,13 @@ class Record:
     #: The run of the query that ended it, counted from the first that began it; counted only by a gate
     #: with `rescue`.
     attempt: int = 1
+    #: The batch that its writer had recorded before it: a record that was there when this one came. None
+    #: of a writer's first, and of a recount. It is no part of what the batch was.
+    after: int | None = field(default=None, compare=False)
     size: Size = field(default_factory=Size)
     found: Findings = field(default_factory=Findings)
     evidence: Evidence = field(default_factory=Evidence)
+    target: Target = field(default_factory=Target)
 
     @property
     def balanced(self) -> bool:
@@ -122,6 +137,7 @@ class Record:
         """As one line of the ledger has it, and `headgate ledger show --json`."""
         value = asdict(self)
         value |= value.pop("size") | value.pop("found") | value.pop("evidence")
+        value |= value.pop("target")
         value["plan"] = self.plan.to_json()
         value["digest"] = self.plan.digest
         return {"v": _VERSION, **value}
@@ -135,12 +151,13 @@ class Record:
             known["size"] = Size(**_known(Size, value))
             known["found"] = Findings(**_known(Findings, value))
             known["evidence"] = Evidence(**_known(Evidence, value))
+            known["target"] = Target(**_known(Target, value))
             return cls(**known)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise SnapshotError(f"a line of the ledger is no record ({error})") from error
 
 
-_T = TypeVar("_T", Record, Size, Findings, Evidence)
+_T = TypeVar("_T", Record, Size, Findings, Evidence, Target)
 
 
 #: What the fields hold, by how their type is written; the parts and the plan read themselves.

@@ -30,13 +30,13 @@ from headgate.store.ledger.carried import (
 )
 from headgate.store.ledger.files import LedgerFiles, Mark
 from headgate.store.ledger.parts import SEGMENT
-from headgate.store.ledger.record import Evidence, Findings, Record, Size
+from headgate.store.ledger.record import Evidence, Findings, Record, Size, Target
 from headgate.store.ledger.segments import Segments
 from headgate.store.ledger.totals import Totals
 from headgate.store.places.place import Place
 from headgate.store.stored_json import parsed_json
 
-__all__ = ["Evidence", "Findings", "Ledger", "Record", "Size", "gates_in", "queries_of"]
+__all__ = ["Evidence", "Findings", "Ledger", "Record", "Size", "Target", "gates_in", "queries_of"]
 
 #: The batch of a line, without reading all of it: the name is written in front of whatever people gave.
 _BATCH = re.compile(rb'^\{"v":\d+,"gate":"[^"\\]*","query":"[^"\\]*","batch":(\d+),')

@@ -17,7 +17,15 @@ from urllib.parse import unquote, urlsplit
 
 from headgate.errors import BadArgument, ControlFolderError
 
-__all__ = ["SCHEMES", "ObjectPath", "Place", "asks_server", "control_place", "place_from"]
+__all__ = [
+    "SCHEMES",
+    "ObjectPath",
+    "Place",
+    "address_alone",
+    "asks_server",
+    "control_place",
+    "place_from",
+]
 
 #: Object stores, by how an address begins. Hadoop writes ``s3a`` for S3 and ``abfss`` for Azure.
 SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
@@ -114,18 +122,33 @@ def control_place(control: str | os.PathLike[str] | Place) -> Place:
     return _checked(text, found[1].lower())
 
 
-def _checked(text: str, scheme: str) -> ObjectPath:
-    parts = urlsplit(text)
+def address_alone(what: str, text: str, error: type[BadArgument | ControlFolderError]) -> str:
+    """The address as it may be shown; refused where credentials or options were given with it.
+
+    `what` names the argument. A path of a folder is itself.
+
+    >>> address_alone("checkpoint", "s3a://bucket/x", BadArgument)
+    's3a://bucket/x'
+    """
+    found = _URL.match(text)
+    if found is None or found[1].lower() == "file":
+        return text
+    scheme, parts = found[1].lower(), urlsplit(text)
     shown = f"{scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
     user = parts.netloc.rpartition("@")[0]
     container = scheme in ("abfs", "abfss")  # abfss://container@account.dfs.core.windows.net/path
     if ":" in user or (user and not container) or parts.query or parts.fragment:
-        raise ControlFolderError(
-            f"control={shown!r} was given with credentials or options in the address (a user, "
+        raise error(
+            f"{what}={shown!r} was given with credentials or options in the address (a user, "
             "or what is behind a '?' or '#'), which would end up in plans and logs: give "
             "the address alone. Credentials come from the environment, an instance's role or the "
             "standard configuration, on the driver and on every executor"
         )
+    return shown
+
+
+def _checked(text: str, scheme: str) -> ObjectPath:
+    shown, parts = address_alone("control", text, ControlFolderError), urlsplit(text)
     if scheme not in (*SCHEMES, _MEMORY) or not parts.netloc or not text.startswith(f"{scheme}://"):
         legal = ", ".join(f"{name}://" for name in SCHEMES)
         raise ControlFolderError(

@@ -15,17 +15,31 @@ from pathlib import Path
 
 __all__ = ["HEADGATE", "make_environment"]
 
+#: Run by every Python of an environment as it starts: its clock is off from then on.
+_CLOCK = """\
+import time
+
+_time, _time_ns = time.time, time.time_ns
+time.time = lambda: _time() + {off_s!r}
+time.time_ns = lambda: _time_ns() + {off_ns!r}
+"""
+
 #: What is in site-packages of Headgate and its laboratory, also of an installation that is edited.
 HEADGATE = ("headgate", "headgate_lab", "_editable_impl_headgate", "_editable_impl_headgate_lab")
 
 
 def make_environment(
-    folder: Path, *, without: Iterable[str] = HEADGATE, headgate: Path | None = None
+    folder: Path,
+    *,
+    without: Iterable[str] = HEADGATE,
+    headgate: Path | None = None,
+    clock_off_s: float = 0.0,
 ) -> Path:
     """Make an environment in `folder`, and return its Python.
 
     `without` are names of packages (a distribution's metadata goes with it). `headgate` is the folder
-    of a Headgate to install there, of whatever version.
+    of a Headgate to install there, of whatever version. `clock_off_s` is how far ``time.time()`` is
+    ahead of this machine's clock there.
     """
     venv.EnvBuilder(symlinks=True, with_pip=False).create(folder)
     version = f"python{sysconfig.get_python_version()}"
@@ -38,6 +52,10 @@ def make_environment(
                 target.symlink_to(entry)
     if headgate is not None:
         (site / "headgate").symlink_to(headgate)
+    if clock_off_s:
+        clock = _CLOCK.format(off_s=float(clock_off_s), off_ns=round(1e9 * clock_off_s))
+        (site / "_clock_off.py").write_text(clock)
+        (site / "_clock_off.pth").write_text("import _clock_off\n")
     return folder / "bin" / "python3"
 
 

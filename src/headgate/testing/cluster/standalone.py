@@ -126,11 +126,13 @@ class StandaloneCluster(EndsWithBlock):
         cores: int = 1,
         memory: str = "1g",
         environment: Mapping[str, str] | None = None,
+        clocks_off_s: Sequence[float] = (),
         timeout: float = 60.0,
     ) -> Self:
         """Start a master and `workers`, and return when all are registered.
 
         `environment` is what each worker, and so each executor, has in its environment besides.
+        `clocks_off_s` is how far the clock of each worker's Python is ahead of this machine's.
         """
         if workers < 1 or cores < 1:
             raise BadArgument(f"workers={workers}, cores={cores}: give 1 or more of each")
@@ -138,8 +140,9 @@ class StandaloneCluster(EndsWithBlock):
         try:
             master = cluster._master
             master.await_ready(lambda: master.has_said("I have been elected leader"), timeout)
-            for _ in range(workers):
-                cluster._add(cores)
+            for number in range(workers):
+                off_s = clocks_off_s[number] if number < len(clocks_off_s) else 0.0
+                cluster._add(cores, clock_off_s=off_s)
             for worker in cluster.workers:
                 _await_registered(worker, timeout)
         except BaseException:
@@ -166,11 +169,22 @@ class StandaloneCluster(EndsWithBlock):
         self.workers.remove(worker)
         shutil.rmtree(worker.folder, ignore_errors=True)
 
-    def _add(self, cores: int, headgate: Path | None = None, without: Sequence[str] = ()) -> Worker:
+    def _add(
+        self,
+        cores: int,
+        headgate: Path | None = None,
+        without: Sequence[str] = (),
+        clock_off_s: float = 0.0,
+    ) -> Worker:
         number = 1 + max((int(w.folder.name.rpartition("-")[2]) for w in self.workers), default=0)
         folder = self._folder / f"worker-{number}"
         folder.mkdir(parents=True)
-        make_environment(folder / "env", without=(*HEADGATE, *without), headgate=headgate)
+        make_environment(
+            folder / "env",
+            without=(*HEADGATE, *without),
+            headgate=headgate,
+            clock_off_s=clock_off_s,
+        )
         size = cores, self._memory
         worker = Worker(number, folder, self.master, size, self._environment)
         self.workers.append(worker)

@@ -98,7 +98,10 @@ def test_the_bench_says_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
     away = Grouping("packets", "size_bytes", (), 1.0)
     monkeypatch.setattr(coverage, "GROUPINGS", (query, away))
     here = SimpleNamespace(people=_mostly_constant())
-    monkeypatch.setattr(coverage, "population_of", lambda q: here.people if q == query else None)
+    monkeypatch.setattr(coverage, "SHARED", ((away, ("user",)),))
+    monkeypatch.setattr(
+        coverage, "population_of", lambda q, identity=(): here.people if q == query else None
+    )
     with Progress(disable=True) as progress:
         result = measure(Size(3), progress)
     assert json.loads(json.dumps(result)) == result
@@ -118,6 +121,7 @@ def test_the_bench_says_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(60.0 < row["true variance"] <= 100.0 for row in rows)
     assert result["context"]["tables"]["accuracy asked for"][0]["groups within"] > 80.0
     assert "cells that one row carries" in result["context"]["tables"]
+    assert result["context"]["tables"]["rows kept together"] == []
     assert result["context"]["remarks"][-1] == "Not here: packets."
     assert 0.0 < result["ratios"]["pooled_least_held_out_10-29"] <= 1.0
     with pytest.raises(BadArgument, match="one of green taxis"):

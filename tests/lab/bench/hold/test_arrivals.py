@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.errors import BadArgument
+from headgate.errors import BadArgument, HeadgateError
+from headgate.testing.tied_server import free_ports
 from headgate_lab.bench.hold.arrivals import ARRIVALS, TICK_S, Schedule, Step, factors, stepped, traced
-from headgate_lab.bench.hold.feed import MOST_MESSAGES, Feed, Messages, rows_each
+from headgate_lab.bench.hold.feed import MOST_MESSAGES, Feed, KafkaSink, Messages, rows_each
 
 
 def test_the_load_rises_and_falls_when_the_step_says() -> None:
@@ -130,3 +131,15 @@ def test_a_feed_sends_what_is_due_in_order_and_no_more() -> None:
     assert sink.found == [(0, b"0,1,0,0"), (1, b"1,1,1000,1000")]
     assert sink.flushed
     assert feed.late_s > 1e6, "both were due in 1970"
+
+
+def test_messages_to_a_broker_that_is_gone_are_one_error_and_no_lines_on_standard_error(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("confluent_kafka", reason="pip install 'headgate[kafka]'")
+    (nobody,) = free_ports(count=1)
+    sink = KafkaSink(f"127.0.0.1:{nobody}", "rides", wait_s=2.0)
+    sink.send([b"0,1,0,0"], 0)
+    with pytest.raises(HeadgateError, match=r"1 messages did not reach Kafka: .*refused"):
+        sink.flush()
+    assert capfd.readouterr().err == ""

@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from rich.progress import Progress
 
 from headgate.testing.faults.victim import Victim
 from headgate_lab.bench.kills import kills
+from headgate_lab.bench.kills.executors import Executors
 from headgate_lab.bench.kills.kills import Soak, SoakFailed
 
 
@@ -44,7 +46,8 @@ def test_a_soak_that_is_broken_off_leaves_no_process_behind(
 def _pretend(self: Soak, names: tuple[str, ...], how: str) -> Victim:
     """A driver that is up at once, and works on nothing."""
     code = (
-        "import pathlib, sys, time\npathlib.Path(sys.argv[1]).write_text(sys.argv[2])\ntime.sleep(300)\n"
+        "import pathlib, sys, time\nup = pathlib.Path(sys.argv[1])\nnew = up.with_suffix('.new')\n"
+        "new.write_text(sys.argv[2])\nnew.rename(up)\ntime.sleep(300)\n"
     )
     at = [str(self.folder / "up"), str(self.state.attempts)]
     return Victim([sys.executable, "-c", code, *at], self.folder / "log")
@@ -63,6 +66,54 @@ def test_a_soak_in_parts_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytes
         assert again.so_far(2)["context"]["kills"] == 1
         assert again.kill(2, progress)
     assert again.state.killed == {"gate": 2, "rand": 2, "guard": 1, "join": 1}
+
+
+class _Executors:
+    """A cluster that has always one to kill."""
+
+    master = "spark://nowhere:7077"
+
+    def __init__(self) -> None:
+        self.killed = 0
+
+    def kill_one(self, luck: random.Random) -> int:
+        self.killed += 1
+        return 1
+
+
+def test_executors_are_killed_before_their_driver_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a driver that sees and commits a batch every few milliseconds."""
+    masters: list[str] = []
+    code = (
+        "import pathlib, sys, time\n"
+        "folder = pathlib.Path(sys.argv[1])\n"
+        "seen, commits = folder / 'seen' / 'gate', folder / 'checkpoints' / 'gate' / 'commits'\n"
+        "for at in (seen, commits):\n    at.mkdir(parents=True, exist_ok=True)\n"
+        "(folder / 'up').write_text(sys.argv[2])\n"
+        "for n in range(100000):\n"
+        "    (seen / f'{n:06d}-0000.json').write_text('[]')\n"
+        "    (commits / str(n)).write_text('')\n"
+        "    time.sleep(0.01)\n"
+    )
+
+    def started(command: list[str], log: Path) -> Victim:
+        masters.append(command[-1])
+        return Victim([sys.executable, "-c", code, *command[3:5]], log)
+
+    monkeypatch.setattr(kills, "Victim", started)
+    for name in ("_EARLY_S", "_LATER_S", "_EXECUTOR_LATER_S"):
+        monkeypatch.setattr(kills, name, 0.0)
+    monkeypatch.setattr(kills, "add_input", lambda *_: None)
+    cluster = _Executors()
+    with Progress(disable=True) as progress:
+        soak = Soak(tmp_path, seed=3, cluster=cast(Executors, cluster))
+        assert soak.kill(2, progress)
+    assert masters == [cluster.master] * 2
+    assert 2 <= soak.state.executor_kills == cluster.killed <= 8
+    assert len(soak.state.went_on_s) == cluster.killed, "and each time the gate went on"
+    assert Soak(tmp_path).state.executor_kills == cluster.killed, "it is remembered"
 
 
 def test_drivers_that_end_by_themselves_end_the_soak(

@@ -57,6 +57,15 @@ def test_a_checkpoint_is_given_as_spark_takes_it_or_refused_with_what_to_do(tmp_
         open_checkpoint("hdfs://node/x")
 
 
+@pytest.mark.parametrize("given", ["s3a://key:geheim@bucket/x", "s3a://bucket/x?key=geheim"])
+def test_a_checkpoint_with_credentials_in_its_address_is_refused_and_not_repeated(given: str) -> None:
+    for take in (check_checkpoint, open_checkpoint):
+        with pytest.raises(BadArgument, match=r"checkpoint='s3a://bucket/x'.*environment") as refused:
+            take(given)
+        assert "geheim" not in str(refused.value)
+    assert check_checkpoint("abfss://c@account.dfs.core.windows.net/x").startswith("abfss://c@")
+
+
 def test_kafka_counts_ends_minus_starts_over_all_partitions(tmp_path: Path) -> None:
     _log(tmp_path, 6, {"rides": {"0": 100, "1": 50}})
     _log(tmp_path, 7, {"rides": {"0": 160, "1": 50, "2": 7}})

@@ -12,15 +12,19 @@ import pytest
 from headgate.core.plan import Plan
 from headgate.core.rescue import Rescue
 from headgate.errors import RescueRefused, ShapeChanged
+from headgate.policies import Uniform
 from headgate.settings import GateSettings
 from headgate.spark.gate.pin import task_plan
+from headgate.spark.gate.pin.resolver import Resolver
 from headgate.spark.gate.pin.task_plan import TaskPlan, batch_of_task, run_of_task
 from headgate.spark.gate.shape import GateShape
 from headgate.store.gate_files.gate_call import GateCall
 from headgate.store.lease import this_process
+from headgate.store.places.place import ObjectPath, Place
 from headgate.store.plans import PlanStore
-from headgate.store.query_facts import tell_checkpoint
+from headgate.store.query_facts import forget_query, tell_checkpoint
 from headgate.store.settings_file import SettingsFile
+from tests.harness.object_stores import memory as memory
 
 RUN = "d3a0b007-d953-4eff-b8db-b806453c28c4"
 
@@ -50,10 +54,14 @@ def test_a_task_of_a_stream_knows_its_query_and_its_batch(monkeypatch: pytest.Mo
 
 
 @pytest.fixture
-def rescuing(control: Path, monkeypatch: pytest.MonkeyPatch) -> TaskPlan:
+def rescuing(control: Path) -> TaskPlan:
     """The lookup of a gate that rescues, in a folder in which its query has begun."""
+    return _rescuing(control, control / "checkpoint")
+
+
+def _rescuing(control: Place, checkpoint: Path) -> TaskPlan:
     SettingsFile(control, "g").declare(GateSettings(rate=0.8))
-    tell_checkpoint(control, "q", str(control / "checkpoint"), "FileSink[/out]")
+    tell_checkpoint(control, "q", str(checkpoint), "FileSink[/out]")
     shape = GateShape(("id",), 1)
     shape.save(control, "g")
     store = PlanStore(control, "g", "q")
@@ -79,6 +87,35 @@ def test_restarts_are_counted_where_people_asked_for_a_rescue(
     assert _started(replace(rescuing, rescue=None), monkeypatch, 4) == [0.8] * 4
     assert _started(rescuing, monkeypatch, 3) == [0.8, 0.2, 0.05]
     assert _started(replace(rescuing, rescue=None), monkeypatch, 2) == [0.05] * 2, "replayed as it is"
+
+
+def test_restarts_are_counted_in_an_object_store_and_another_sink_is_seen_at_once(
+    memory: ObjectPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lookup = _rescuing(memory, tmp_path)
+    assert _started(lookup, monkeypatch, 3) == [0.8, 0.8, 0.2]
+    # Stopped, and started with another sink: what this process was told of the run before is no answer.
+    tell_checkpoint(memory, "q", str(tmp_path), "ForeachBatchSink")
+    with pytest.raises(RescueRefused, match="writes to ForeachBatchSink"):
+        _started(lookup, monkeypatch)
+
+
+def test_over_connect_the_checkpoint_is_the_one_that_people_gave(
+    memory: ObjectPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody says where it is, nor what the query writes to."""
+    lookup = replace(_rescuing(memory, tmp_path), sink_told=False)
+    forget_query(memory, "q")
+    with pytest.raises(RescueRefused, match="give checkpoint="):
+        _started(lookup, monkeypatch)
+    (tmp_path / "metadata").write_text('{"id":"q"}')
+    resolver = Resolver(Uniform(), "Uniform()", checkpoint=str(tmp_path)).to_text()
+    lookup = replace(lookup, resolver=resolver)
+    assert _started(lookup, monkeypatch, 3) == [0.8, 0.8, 0.2]
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "0").mkdir()
+    with pytest.raises(RescueRefused, match="keeps state"):
+        _started(lookup, monkeypatch)
 
 
 def test_in_monitor_mode_nothing_is_shed_for_a_rescue_either(

@@ -114,8 +114,9 @@ class TaskPlan:
     ) -> Callable[[], Bounds | None]:
         """What a rescue may do to this batch, asked when it must be known; refused where it may harm."""
         control = place_from(self.control)
-        refuse_run(self.gate, query, batch, "" if me is None else me.run)
-        if not refuse_sink(self.gate, rescue, control, query, wait=self.sink_told):
+        run = "" if me is None else me.run
+        refuse_run(self.gate, query, batch, run)
+        if not refuse_sink(self.gate, rescue, control, query, run, wait=self.sink_told):
             return lambda: None  # the driver says nothing: no query dies of that
         checkpoint = self._checkpoint(query)
         refuse_state(self.gate, checkpoint, query, batch, kept_apart=self.state_apart)
