@@ -157,6 +157,19 @@ def test_starting_up_lasts_no_longer_than_it_can_and_gets_shorter() -> None:
     assert start.work_s(0.5, 1.0) == 0.5, "a batch that is shorter started nothing"
 
 
+@pytest.mark.parametrize("seconds", [6.6, 30.0, 90.0])
+def test_a_few_rows_in_half_a_minute_are_not_dear(seconds: float) -> None:
+    """A busy machine starts up for longer than twelve seconds; twenty rows have not taken the rest."""
+    controller = HoldDuration(4.0).build()
+    controller.opening(0.0)
+    budget = controller.decide(LoadSample(0, 0.0, seconds, 20, 20))
+    assert budget.at(20_000).keep == 1.0
+    controller.decide(LoadSample(1, 100.0, 0.9, 20_000, 20_000))
+    again = HoldDuration(4.0).build(controller.snapshot())
+    assert again.opening(102.0).at(20).keep == 1.0
+    assert again.decide(LoadSample(2, 102.0, seconds, 20, 20)).at(20_000).keep == 1.0
+
+
 def test_prices_that_are_known_are_not_moved_by_starting_up() -> None:
     engine = Starting(Cost(0.25, 75e-6, noise=0.05), 3, 1.0, 0.0)
     engine.run(40)

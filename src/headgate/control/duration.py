@@ -252,7 +252,7 @@ class HoldDurationController(Controller):
         """What rows cost, from a batch that had some; what starting up took is no part of it."""
         first, cold, noise = not self._cost.known, self._start_up.cold, self._cost.noise
         expected = 0.0 if self._fresh else self._cost.predict(sample.kept, sample.arrived)
-        work_s = self._start_up.work_s(sample.duration_s, expected)
+        work_s = self._start_up.work_s(sample.duration_s, expected, sample.arrived)
         if self._fresh:
             # Nothing else is known: the whole batch is the most that its rows can have cost.
             self._least_row_s = self._least_of(sample, work_s, first) if cold else math.inf

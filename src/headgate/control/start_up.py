@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,9 @@ class StartUpSettings:
     #: The longest that a first batch can be starting up, in seconds: what it takes beyond that, its rows
     #: took. A JVM that loads its classes, compiles a plan and starts Python workers takes one to eight.
     longest_s: float = 12.0
+    #: But what not even rows of so many seconds each explain is starting up, however long it lasts: a
+    #: few rows in half a minute on a busy machine.
+    dearest_row_s: float = 0.01
     #: A second batch starts up for at most this share of what the first one did.
     falls_to: float = 0.5
 
@@ -57,15 +61,18 @@ class StartUp:
         """Whether the next batch brings what came while one of those started up."""
         return self._batches <= self._settings.batches
 
-    def work_s(self, seconds: float, expected_s: float) -> float:
+    def work_s(self, seconds: float, expected_s: float, rows: float = math.inf) -> float:
         """The seconds of the batch that just ended which its work took at least.
 
-        What it took beyond `expected_s` is starting up, as far as that can last.
+        What it took beyond `expected_s` is starting up, as far as that can last, or as so few `rows`
+        cannot have taken it.
         """
         if not self.cold:
             self._batches = self._settings.batches + 1
             return seconds
-        starting = min(max(0.0, seconds - expected_s), self._longest_s)
+        late = max(0.0, seconds - expected_s)
+        too_few = late > self._settings.dearest_row_s * rows
+        starting = late if too_few else min(late, self._longest_s)
         self._longest_s = self._settings.falls_to * starting
         self._batches += 1
         return seconds - starting
