@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 from rich.progress import Progress
 
 from headgate_lab.bench.coverage.cost import measure
 
 
+@pytest.mark.long
 def test_every_way_has_its_price(spark: SparkSession, tmp_path: Path) -> None:
     with Progress(disable=True) as progress:
         result = measure(spark, tmp_path, progress, 20_000, 1)
