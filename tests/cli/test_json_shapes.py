@@ -27,7 +27,7 @@ from headgate.store.plans import PlanStore
 from headgate.store.settings_file import SettingsFile
 from headgate_lab.demo.federation.outcome import Outcome, goals
 from tests.coordinator.test_coordinator import SECRET, Service
-from tests.sites.test_ticker import Clock, FakeClient, _allocator, _exchange, _feed
+from tests.sites.service.test_ticker import Clock, FakeClient, _allocator, _exchange, _feed
 
 PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
 #: The keys below a key; `[]` is a list's items, `{}` is any name, None says no more.

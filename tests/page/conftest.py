@@ -27,7 +27,7 @@ from headgate.store.plans import PlanStore
 from headgate.testing.clock import ManualClock
 from headgate.view.observer import Observer, View
 from tests.harness.chromium import browser
-from tests.sites.test_ticker import Clock, FakeClient, _allocator, _exchange, _feed
+from tests.sites.service.test_ticker import Clock, FakeClient, _allocator, _exchange, _feed
 from tests.view.virtual_gate import CAPACITY, VirtualGate
 
 if TYPE_CHECKING:

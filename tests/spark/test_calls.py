@@ -49,11 +49,11 @@ def test_a_gate_says_what_is_wrong_and_how_it_is_written(call: Callable[[], Any]
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: hg.guard("rides", len), "frame must be a DataFrame, and is 'rides'"),
+        (lambda: hg.guard("rides", len), "frame= is 'rides', a str, not a DataFrame"),
         (lambda: hg.guard(len, FRAME), "function was given a DataFrame, and takes none"),
         (lambda: hg.guard(FRAME), "function, schema, key and target are missing"),
         (lambda: hg.guard(FRAME, len, "x int"), "'x int' has no name in front: only frame and function"),
-        (lambda: hg.join(FRAME, "rides"), "right must be a DataFrame, and is 'rides'"),
+        (lambda: hg.join(FRAME, "rides"), "right= is 'rides', a str, not a DataFrame"),
         (lambda: hg.join(FRAME, FRAME, "user"), "'user' has no name in front: only left and right may"),
         (lambda: hg.join(FRAME, FRAME), "on, within and time are missing"),
         (lambda: hg.gate_join(FRAME, FRAME, on="user"), "name was given a DataFrame, and takes none"),

@@ -26,7 +26,7 @@ from headgate.store.plans import PlanStore
 from headgate.testing.clock import ManualClock
 from headgate.view import observer as observing
 from headgate.view.observer import Observer
-from tests.sites.test_ticker import Clock, FakeClient, _allocator, _exchange, _feed
+from tests.sites.service.test_ticker import Clock, FakeClient, _allocator, _exchange, _feed
 from tests.view.virtual_gate import VirtualGate
 
 

@@ -36,10 +36,10 @@ class StartUp:
     anything to do.
 
     >>> start = StartUp()
-    >>> start.work_s(4.2, 0.3), start.work_s(1.0, 0.5)  # a second start-up of 0.5 s may be one
-    (0.3, 0.5)
-    >>> start.cold, start.work_s(4.2, 0.3)
-    (False, 4.2)
+    >>> start.work_s(4.25, 0.25), start.work_s(1.0, 0.5)  # a second start-up of 0.5 s may be one
+    (0.25, 0.5)
+    >>> start.cold, start.work_s(4.25, 0.25)
+    (False, 4.25)
     """
 
     def __init__(self, settings: StartUpSettings | None = None) -> None:

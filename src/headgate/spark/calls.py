@@ -89,7 +89,7 @@ def _mistakes(
             yield f"{name} was given a DataFrame, and takes none"
     for name in frames:
         if name in named and not _is_frame(named[name]):
-            yield f"{name} must be a DataFrame, and is {_shown(named[name])}"
+            yield f"{name}= is {_no_frame(named[name])}"
     for name in given:
         if name not in signature.parameters and not _takes_any(signature):
             likely = difflib.get_close_matches(name, signature.parameters, 1)
@@ -122,6 +122,15 @@ def _listed(names: list[str]) -> str:
 def _is_frame(value: Any) -> bool:
     """Classic or Connect."""
     return isinstance(value, DataFrame) or hasattr(value, "isStreaming")
+
+
+def _no_frame(value: Any) -> str:
+    if isinstance(value, str):
+        instead = f"give the DataFrame itself, for instance spark.readStream.table({value!r})"
+        return f"{value!r}, a str, not a DataFrame: {instead}"
+    if value is None:
+        return "None, not a DataFrame: the function that made it may lack its return"
+    return f"{_shown(value)}, not a DataFrame"
 
 
 def _shown(value: Any) -> str:

@@ -63,7 +63,10 @@ def test_the_machine_holds_its_target_and_uses_it() -> None:
 def test_the_sweep_in_its_smallest_size(monkeypatch: pytest.MonkeyPatch) -> None:
     few = replace(numbers._LEARNING["few rows"], seeds=1)
     monkeypatch.setitem(numbers._LEARNING, "few rows", few)
-    result = numbers.run(quick=True, factors=(1.0, 2.0), jobs=("sparse", "few rows", "steady"))
+    drawn = BatchJob(Workload(rates=((40.0, 150.0),), skew=0.8, shift_s=12.0), 1e15)
+    monkeypatch.setitem(numbers._DRAWING, "rows 12 s apart", drawn)
+    jobs = ("sparse", "few rows", "rows 12 s apart", "steady")
+    result = numbers.run(quick=True, factors=(1.0, 2.0), jobs=jobs)
     tables = result["context"]["tables"]
     assert {len(rows) for rows in tables.values()} == {4, 8, 10}
     for rows in tables.values():

@@ -144,18 +144,18 @@ def test_bad_use_is_told_at_the_call(streams, control: Path, given: Any, says: s
     [
         ("orders", r"is 'orders', a str, not a DataFrame: .*spark\.readStream\.table\('orders'\)"),
         (None, "is None, not a DataFrame: .*return"),
-        ([1, 2], "is a list, not a DataFrame: give a Spark DataFrame"),
+        ([1, 2], "is a list, not a DataFrame"),
     ],
 )
 def test_a_side_that_is_no_frame(spark, given: Any, says: str) -> None:
     frame = spark.range(3)
-    with pytest.raises(hg.BadArgument, match=rf"gate_join\('pairs'\): left= {says}"):
+    with pytest.raises(hg.BadArgument, match=rf"^left= {says}"):
         hg.gate_join("pairs", given, frame, on="id", rate=0.5)
-    with pytest.raises(hg.BadArgument, match=rf"gate_join\('pairs'\): right= {says}"):
+    with pytest.raises(hg.BadArgument, match=rf"^right= {says}"):
         hg.gate_join("pairs", frame, given, on="id", rate=0.5)
 
 
 def test_the_name_comes_first(spark) -> None:
     frame = spark.range(3)
-    with pytest.raises(hg.BadArgument, match="gate name DataFrame"):
+    with pytest.raises(hg.BadArgument, match="name was given a DataFrame"):
         hg.gate_join(frame, frame, "pairs", on="id", rate=0.5)

@@ -55,8 +55,6 @@ def gate_join(
     the product of both, and sums over pairs are those of everything if weighted so.
     """
     check_gate_name(name)
-    _require_frame(name, "left", left)
-    _require_frame(name, "right", right)
     keys = {k: k for k in _names(on)} if not isinstance(on, Mapping) else dict(on)
     kinds = zip(
         require_columns(left, list(keys), "on (left side)"),
@@ -88,18 +86,6 @@ def gate_join(
     else:
         sides = _on_batches(name, (left, right), keys, policies, rate, given)
     return sides[0], sides[1].withColumnRenamed(WEIGHT, f"{WEIGHT}_right")
-
-
-def _require_frame(name: str, side: str, frame: object) -> None:
-    if isinstance(frame, DataFrame):
-        return
-    given, instead = f"a {type(frame).__name__}", "give a Spark DataFrame"
-    if isinstance(frame, str):
-        given = f"{frame!r}, a str"
-        instead = f"give the DataFrame itself, for instance spark.readStream.table({frame!r})"
-    elif frame is None:
-        given, instead = "None", "give a DataFrame; the function that made it may lack its return"
-    raise BadArgument(f"gate_join({name!r}): {side}= is {given}, not a DataFrame: {instead}")
 
 
 def _names(on: str | Sequence[str]) -> tuple[str, ...]:
