@@ -110,7 +110,7 @@ def test_the_json_of_a_run_is_documented(tmp_path: Path) -> None:
     assert told["ok"]
     assert not list(differences(told, documented("headgate run")))
     outcome = Outcome("q", "time", 3.0, Figures(2, 1, 100, 40), "balanced").to_json()
-    page = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "json.md").read_text()
     section = page.split("## `headgate run`")[1].split("\n## ")[0]
     for key in (*outcome, *told["pipeline"]):
         assert f"`{key}`" in section, key
