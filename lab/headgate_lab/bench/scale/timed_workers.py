@@ -6,6 +6,7 @@ imported behind the fork, as without this.
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from pathlib import Path
@@ -36,22 +37,27 @@ def pins_noted(folder: Path, since: float) -> list[float]:
 
 def _timed(worker: Any) -> Any:
     def work(*given: Any) -> Any:
-        from headgate.spark.gate.pin.task_plan import TaskPlan
-
-        pin = TaskPlan.pin
-        notes = (Path(os.environ[_FOLDER]) / str(os.getpid())).open("a", buffering=1)
-
-        def timed(self: TaskPlan, query: str, batch: int) -> Any:
-            began = time.monotonic()
-            try:
-                return pin(self, query, batch)
-            finally:
-                notes.write(f"{began} {time.monotonic() - began}\n")
-
-        TaskPlan.pin = timed  # type: ignore[method-assign]
+        _note_pins()
         return worker(*given)
 
     return work
+
+
+@functools.cache  # a worker is used again and again, and notes a pin once
+def _note_pins() -> None:
+    from headgate.spark.gate.pin.task_plan import TaskPlan
+
+    pin = TaskPlan.pin
+    notes = (Path(os.environ[_FOLDER]) / str(os.getpid())).open("a", buffering=1)
+
+    def timed(self: TaskPlan, query: str, batch: int) -> Any:
+        began = time.monotonic()
+        try:
+            return pin(self, query, batch)
+        finally:
+            notes.write(f"{began} {time.monotonic() - began}\n")
+
+    TaskPlan.pin = timed  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":
