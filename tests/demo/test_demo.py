@@ -106,6 +106,8 @@ def test_rows_are_counted_in_the_whole_run_and_beside_it_once_it_has_settled() -
     assert side.kept == pytest.approx(58 / 1200)
     assert side.kept_settled == pytest.approx(0.19)
     assert Side(2.0, 100.0, batches=learning).kept_settled == pytest.approx(0.02)
+    cut = batch(10, 2.5, arrived=0, kept=0, running=True)
+    assert Side(2.0, 100.0, batches=[*learning, cut]).kept_settled == pytest.approx(0.02), "none ended"
 
 
 def test_a_batch_cut_short_is_outside_and_carries_no_rows() -> None:

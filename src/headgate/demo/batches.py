@@ -68,8 +68,8 @@ class Side:
 
     @property
     def kept_settled(self) -> float:
-        """The same over the judged batches: what is kept once costs are known."""
-        return _share_kept(self.judged)
+        """The same over the judged batches: what is kept once costs are known; of all, if none ended."""
+        return _share_kept(self.judged if any(b.arrived for b in self.judged) else self.batches)
 
     @property
     def rising(self) -> bool:
