@@ -74,6 +74,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     from headgate.testing.broker import connector_jars
     from tests.harness.jvm.death import java_has_ended
     from tests.harness.memory import HEAP
+    from tests.harness.python_daemon import WARM_WORKERS
 
     scratch = tmp_path_factory.mktemp("spark")
     builder = (
@@ -90,6 +91,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
         .config("spark.local.dir", str(scratch / "local"))
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.python.unix.domain.socket.enabled", "true")
+        .config(map=WARM_WORKERS)
         .config(map=LOCAL_CHECKPOINTS)
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")

@@ -59,6 +59,12 @@ def _drop_leftovers(spark: SparkSession) -> None:
     gc.collect()  # frames in reference cycles hold their plans in the JVM
 
 
+def pytest_collection_finish() -> None:
+    """What was imported and collected, a million objects, stays: nobody looks for garbage in it again."""
+    gc.collect()
+    gc.freeze()
+
+
 #: Modules of which this process has run a test with the session: another process may have the others.
 _used_spark: set[Path] = set()
 
