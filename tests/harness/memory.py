@@ -60,7 +60,7 @@ def _drop_leftovers(spark: SparkSession) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected, a million objects, stays: nobody looks for garbage in it again."""
+    """What was imported and collected stays: nobody looks for garbage in a million objects again."""
     gc.collect()
     gc.freeze()
 

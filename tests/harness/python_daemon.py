@@ -14,7 +14,14 @@ __all__ = ["WARM_WORKERS"]
 
 WARM_WORKERS = {"spark.python.daemon.module": "tests.harness.python_daemon"}
 _IMPORTS = (
-    *("numpy", "pandas", "pyarrow", "pyarrow.compute", "pyspark.worker", "pyspark.sql.pandas.serializers"),
+    *(
+        "numpy",
+        "pandas",
+        "pyarrow",
+        "pyarrow.compute",
+        "pyspark.worker",
+        "pyspark.sql.pandas.serializers",
+    ),
     *("headgate", "headgate.spark.gate.pin.plan_source", "headgate.spark.guard.task"),
     *("headgate.spark.join.operator", "headgate.spark.groups.task"),
 )

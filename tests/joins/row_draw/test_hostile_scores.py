@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import json
 import zlib
 from typing import Any
@@ -23,7 +24,11 @@ from tests.hostile import VALUES, mangled
 
 _SCORES = RowScores(((Part(2.0, Shares(5.0, np.arange(128, dtype=np.uint8))),), ()), (1.0, 0.5))
 _HEAD = {"flat": [1.0, 0.5], "parts": [[[2.0, False, 5.0, 128]], []]}
-_ROWS = SetRows.of([1, 2, 3], [0, 2, 3, 3], [1, 2, 3])
+
+
+@functools.cache  # compiled when a test asks for it, and not whenever tests are collected
+def _rows() -> SetRows:
+    return SetRows.of([1, 2, 3], [0, 2, 3, 3], [1, 2, 3])
 
 
 def _text(head: Any) -> str:
@@ -35,7 +40,7 @@ def _text(head: Any) -> str:
 def test_scores_are_read_or_refused_in_words(head: Any) -> None:
     with contextlib.suppress(SnapshotError):
         found = RowScores.from_text(_text(head))
-        met, ahead = found.expected(overlap("items", at_least=1), _ROWS, 0)
+        met, ahead = found.expected(overlap("items", at_least=1), _rows(), 0)
         assert len(met) == len(ahead) == 3
 
 

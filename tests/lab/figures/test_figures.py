@@ -39,7 +39,16 @@ METRICS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SWEEPS)
+#: Four to ten seconds of a core each in their smallest size; others of the same paper are by its side.
+LONG = {
+    *("join_fig10", "join_fig13", "join_fig14", "join_fig15", "join_fig16", "join_fig17"),
+    *("themis_fig8", "themis_fig11", "themis_fig12", "themis_fig13"),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in SWEEPS]
+)
 def test_a_figure_prints_one_object_of_the_promised_shape(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

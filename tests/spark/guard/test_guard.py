@@ -16,7 +16,8 @@ import headgate as hg
 from headgate.store.ledger.audit import audit
 from tests.spark.conftest import records
 
-TARGET = hg.average("1 second")
+#: No row of these is late by that, though a busy machine may keep a worker waiting for seconds.
+TARGET = hg.average("1 minute")
 SCHEMA = "id bigint, kind string"
 
 
@@ -162,7 +163,7 @@ def test_status_shows_a_guard_and_set_refuses_it(guarded, control: Path) -> None
     shown = CliRunner().invoke(main, ["status", str(control), "--json"])
     assert shown.exit_code == 0, shown.output
     (gate,) = json.loads(shown.stdout)["gates"]
-    assert (gate["kind"], gate["mode"], gate["target_s"]) == ("guard", "balanced", 1.0)
+    assert (gate["kind"], gate["mode"], gate["target_s"]) == ("guard", "balanced", 60.0)
     text = CliRunner().invoke(main, ["status", str(control)])
     assert "no query is running" in text.output, text.output
     (lease,) = (control / "gates" / "g" / "queries").glob("*/lease.json")
@@ -226,7 +227,7 @@ def test_a_windowed_query_behind_a_guard(spark, file_stream, run_all, control: P
         ({"dead_letters": "x"}, "needs on_error="),
         ({"keep": "kind +"}, "not a predicate"),
         ({"name": "a/b"}, "gate name"),
-        ({"trigger": "10 seconds"}, "target of 10 s or more"),
+        ({"trigger": "10 minutes"}, "target of 600 s or more"),
     ],
 )
 def test_bad_use_is_told_at_the_call(spark, more: dict[str, Any], said: str) -> None:

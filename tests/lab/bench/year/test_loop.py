@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,6 @@ import pytest
 from click.testing import CliRunner
 
 from headgate.cli import main
-from headgate_lab.bench.year.loop import year
 
 
 @pytest.fixture
@@ -25,10 +26,16 @@ def in_memory(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.slow
 def test_a_year_of_the_loop_ends_as_it_began(in_memory: Path) -> None:
-    start, _, end = year(in_memory, batches=1500)
-    assert end["batches"] == 1500, "every batch is in the books"
+    """In a process of its own: what other tests leave to their threads would be counted, too."""
+    command = ["bench", "loop-year", "--batches", "1000", "--folder", str(in_memory), "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "headgate", *command], capture_output=True, text=True, timeout=250
+    )
+    assert done.returncode == 0, done.stderr
+    [(start, _, end)] = json.loads(done.stdout)["context"]["tables"].values()
+    assert end["batches"] == 1000, "every batch is in the books"
     assert end["not_by_plan"] == 0, "every batch met a plan of the loop"
-    assert end["expired"] >= 1000
+    assert end["expired"] >= 500
     assert 0.2 < end["shed"] < 0.6
     assert end["queries"] <= 5, "those that ended within the retention, a quarter of this year"
     assert end["files"] <= 300 + 60 * (end["queries"] - 1), "50 pins of each of the others"
