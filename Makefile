@@ -38,7 +38,8 @@ demo: java $(STAMP) ## a stream at several times this machine's capacity, withou
 # Makes Spark's JVMs start in half the time; without it, tests take a minute or two longer, and say the same.
 CLASSES := .venv/spark-classes.jsa
 $(CLASSES): $(STAMP) | java
-	-@$(BIN)/python -m tests.harness.jvm.class_archive
+	-@$(BIN)/python -m tests.harness.compiled_once > /dev/null 2>&1 & \
+	  $(BIN)/python -m tests.harness.jvm.class_archive; wait
 
 # What FAST=1 leaves out needs no Java.
 test: $(if $(FAST),,java $(CLASSES)) $(STAMP) ## on a real Spark and a real Kafka broker: 20 to 30 minutes; FAST=1 without Spark: a minute or two
