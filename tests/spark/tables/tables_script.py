@@ -15,6 +15,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
+
 import headgate as hg
 from headgate.demo.session import quiet_session
 from headgate.spark.loop.loop import ControlLoop
@@ -23,6 +25,8 @@ from headgate.store.ledger.records import Ledger, queries_of
 from headgate.testing.table_formats import CATALOG, table_settings
 
 ROWS = 400
+#: More than a worker of the batch that is rescued can take.
+ROOM = 600
 #: What makes a batch of each commit, which has four files.
 _ONE_COMMIT = {
     "delta": {"maxFilesPerTrigger": "4"},
@@ -133,6 +137,7 @@ def main(kind: str, folder: Path, limit: str) -> None:
             found["exact"] = not (kept & shed) and not (shed - everything)
         if limit == "whole":
             found["repaid"] = _repaid(tables, control, folder, kept, everything)
+            found["rescued"] = _rescued(tables, folder)
         found["again"], found["sizes"] = _again(tables, options, folder)
         found["tried"] = _tried(kind, tables, reader, checkpoint)
         print(json.dumps(found))
@@ -170,6 +175,56 @@ def _repaid(
         for _ in range(2):  # a slice that died behind its commit
             sink.write(again, more)
         found["late_table"] = spark.read.format("delta").load(late).count()
+    return found
+
+
+def _with_room(batches: Any) -> Any:
+    """Dies of more rows than `ROOM`, as a worker does that runs out of memory."""
+    seen = list(batches)
+    if sum(batch.num_rows for batch in seen) > ROOM:
+        raise MemoryError("out of room")
+    yield from seen
+
+
+def _rescued(tables: Tables, folder: Path) -> dict[str, Any]:
+    """All rows in one batch that dies of them: what each start said, what table and ledger have then."""
+    spark, checkpoint, control = tables.spark, folder / "checkpoint-rescue", folder / "control-rescue"
+    sink = "delta" if tables.kind == "delta" else "files"  # no Rescue has a word for Iceberg's
+    tables.append("rescued", spark.range(0))
+
+    def start() -> str:
+        gate = hg.gate(
+            "r", rate=0.9, identity="id", control=control, checkpoint=checkpoint, weight=False,
+            rescue=hg.Rescue(sink=sink),
+        )  # fmt: skip
+        rows = tables.stream("rides", {}).transform(gate).select("id").repartition(1)
+        writer = rows.mapInArrow(_with_room, "id bigint").writeStream.outputMode("append")
+        writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+        query = tables.write(writer, "rescued")
+        try:
+            query.awaitTermination()
+            return "finished"
+        except StreamingQueryException as error:
+            return str(error)
+        finally:
+            ControlLoop.of(spark).drain()
+
+    found: dict[str, Any] = {"starts": [start() for _ in range(3 if sink == "delta" else 1)]}
+    kept = Counter(r["id"] for r in tables.read("rescued").collect())
+    found["kept"] = sum(kept.values())
+    try:
+        hg.Rescue(sink="iceberg")
+    except hg.BadArgument as error:
+        found["at the call"] = str(error)
+    if sink == "delta":
+        reader = hg.delta_rows(spark, tables.name("rides"))
+        shed = Counter(r["id"] for r in hg.backfill(spark, "r", control, reader).collect())
+        everything = Counter(r["id"] for r in tables.read("rides").collect())
+        found["exact"] = kept + shed == everything
+        [query] = queries_of(control, "r")
+        [record] = Ledger(control, "r", query).records().values()
+        found["record"] = [record.origin, record.attempt, record.arrived, record.kept]
+        found["complete"] = audit(control)[0].complete
     return found
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from headgate.testing.broker import ArtifactsUnavailable
 from headgate.testing.table_formats import table_format
-from tests.spark.tables.tables_script import ROWS
+from tests.spark.tables.tables_script import ROOM, ROWS
 
 #: The first test of each kind runs seven queries in a session of its own, for all others: minutes on a
 #: busy machine.
@@ -93,6 +93,28 @@ def test_the_operation_follows_what_the_gate_noted_and_merges_once(kind: str, ra
     assert found["merged"] == found["rows"] > 0, "each slice was merged twice"
     if kind == "delta":
         assert found["late_table"] == found["late"] + 5, "of two equal transactions a table has one"
+
+
+def test_a_batch_that_dies_at_every_restart_is_rescued_into_a_delta_table(ran: Any) -> None:
+    found = ran("delta", "whole")["rescued"]
+    assert [("out of room" in said, said == "finished") for said in found["starts"]] == [
+        (True, False),
+        (True, False),
+        (False, True),
+    ]
+    assert 0 < found["kept"] <= ROOM
+    assert found["record"] == ["rescued", 3, 4 * ROWS, found["kept"]]
+    assert found["complete"]
+    assert found["exact"], "what was left out is read again, each row once"
+
+
+def test_a_rescue_in_front_of_an_iceberg_table_is_refused(ran: Any) -> None:
+    """It runs a batch again that it has, and drops the result: the ledger would tell of other rows."""
+    found = ran("iceberg", "whole")["rescued"]
+    assert "sink='iceberg'" in found["at the call"]
+    assert "RescueRefused" in found["starts"][0]
+    assert "leave rescue= out" in found["starts"][0]
+    assert found["kept"] == 0
 
 
 def test_a_part_of_a_delta_commit_is_read_again_to_the_row(ran: Any) -> None:
