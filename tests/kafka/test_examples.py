@@ -17,12 +17,13 @@ from headgate.store.ledger.audit import audit
 from headgate.testing.broker import Broker
 from headgate.testing.bursts import Bursts, produce
 from tests.eventually import eventually
+from tests.harness.session_settings import FEW_ROWS, with_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-ROWS = 1_000
+ROWS = 300
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def stage(
     store = "spark.sql.streaming.stateStore.providerClass"
     before = kafka_spark.conf.get(store)
     made = Stage(kafka_spark, broker.bootstrap, tmp_path)
-    with made.at_end:
+    with with_settings(kafka_spark, FEW_ROWS), made.at_end:
         yield made
     kafka_spark.conf.set(store, before)
 
@@ -51,8 +52,9 @@ def _topics(broker: Broker, names: tuple[str, ...]) -> None:
         ("gate", {"rides"}),
         ("groups", {"medians"}),
         ("guard", {"enrich"}),
-        ("join", {"pairs"}),
-        ("site", {"rides", "requests"}),
+        # Joins and sites are tested on files; from topics they take half a minute each.
+        pytest.param("join", {"pairs"}, marks=pytest.mark.long),
+        pytest.param("site", {"rides", "requests"}, marks=pytest.mark.long),
     ],
 )
 def test_an_example_runs(name: str, gates: set[str], stage: Any, broker: Broker) -> None:

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+SCHEMA = "id bigint, route string, at timestamp"
+
 
 def estimate(spark: Any) -> list[Any]:
     """A name that Connect gave, and what the estimators say of known rows."""
@@ -21,12 +23,13 @@ def estimate(spark: Any) -> list[Any]:
     return [result.columns[1], *found]
 
 
-def join(spark: Any, stream: Any, folder: Path) -> int | str:
+def join(spark: Any, folder: Path) -> int | str:
     """The pairs of a stream joined with itself; or why there are none, where Connect has no join."""
     import headgate as hg
     from headgate.spark.join.call import ROCKSDB
     from tests.harness.late_worker import run_stateful
 
+    stream = spark.readStream.schema(SCHEMA)
     left, right = (stream.json(str(folder / "in")).withWatermark("at", "1 hour") for _ in range(2))
     spark.conf.set(*ROCKSDB)
     try:
@@ -43,7 +46,7 @@ def join(spark: Any, stream: Any, folder: Path) -> int | str:
 def rescue(spark: Any, folder: Path) -> dict[str, Any]:
     """A batch that is rescued; and what is said where nobody says where the checkpoint is."""
     import headgate as hg
-    from tests.spark.rescued_query import SCHEMA, rescued
+    from tests.spark.rescued_query import rescued
 
     control = str(folder / "rescued-control")
     frame = spark.readStream.schema(SCHEMA).json(str(folder / "in"))
@@ -75,30 +78,25 @@ def main(folder: Path) -> None:
     from headgate.spark.loop.loop import ControlLoop
     from headgate.spark.versions.aggregates import has_heaviest
     from headgate.store.ledger.audit import audit
+    from tests.harness.python_daemon import WARM_WORKERS
+    from tests.harness.session_settings import FEW_ROWS
 
-    builder = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2")
-    builder = builder.config(map=port_of_its_own())
-    for name, value in LOCAL_CHECKPOINTS.items():
+    builder = SparkSession.builder.remote("local[2]").config(map=port_of_its_own())
+    for name, value in {**LOCAL_CHECKPOINTS, **WARM_WORKERS, **FEW_ROWS}.items():
         builder = builder.config(name, str(value))
     spark = builder.getOrCreate()
     assert type(spark).__module__.startswith("pyspark.sql.connect."), type(spark)
     control = folder / "control"
-    stream = spark.readStream.schema("id bigint, route string, at timestamp").option(
-        "maxFilesPerTrigger", 1
-    )
-    frame = stream.json(str(folder / "in"))
+    frame = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(folder / "in"))
     refused = []
-    for odd in ("uuid()", "concat(route, now())"):
-        changing = (
-            frame.selectExpr("*", f"{odd} as odd").where("id >= 0").selectExpr("*", "odd as again")
-        )
+    changing = frame.selectExpr("*", "uuid() as odd", "concat(route, now()) as late").where("id >= 0")
+    changing = changing.selectExpr("*", "odd as again", "late as later")
+    for odd in ("again", "later"):
         try:
-            changing.transform(
-                hg.gate("odd", rate=0.5, identity=["id", "again"], control=folder / "odd")
-            )
+            changing.transform(hg.gate("odd", rate=0.5, identity=["id", odd], control=folder / "odd"))
         except hg.BadArgument as error:
             refused.append(str(error))
-        changing.transform(hg.gate("odd", rate=0.5, identity="id", control=folder / "odd"))
+    changing.transform(hg.gate("odd", rate=0.5, identity="id", control=folder / "odd"))
     frame = frame.transform(hg.gate("first", rate=0.5, keep="route = 'r0'", control=control))
     policy = hg.GroupRates("route", {"r1": 0.5})
     frame = frame.transform(hg.gate("second", hold="1 hour", policy=policy, control=control))
@@ -113,7 +111,7 @@ def main(folder: Path) -> None:
     writer = frame.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.option("path", str(folder / "out")).trigger(availableNow=True).start()
     query.awaitTermination()
-    joined = join(spark, stream, folder)
+    joined = join(spark, folder)
     rescued = rescue(spark, folder)
     ControlLoop.of(spark).drain()
     batch = spark.read.schema("id bigint, route string").json(str(folder / "in"))

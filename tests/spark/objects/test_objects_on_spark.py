@@ -14,7 +14,7 @@ from headgate.testing.s3_toll import S3Toll
 from tests.spark.rescued_query import check_rescued
 
 ROOT = Path(__file__).parents[3]
-ROWS, FILES = 1000, 3
+ROWS, FILES = 1000, 2
 
 
 @pytest.mark.timeout(600)  # beside others

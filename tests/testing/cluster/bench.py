@@ -19,6 +19,7 @@ from headgate.testing.cluster.s3a import s3a_conf
 from headgate.testing.cluster.standalone import StandaloneCluster
 from headgate.testing.seaweed import Seaweed
 from tests.eventually import eventually
+from tests.harness.jvm.class_archive import option
 
 JOB = Path(__file__).with_name("job.py")
 ROWS = 300
@@ -80,7 +81,7 @@ class Trial:
             **s3a_conf(machines.server.endpoint),
             "spark.jars": ",".join(machines.jars),
             "spark.executor.memory": "512m",
-            "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.executor.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {option()}",
             "spark.driver.memory": "512m",
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.session.timeZone": "UTC",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from headgate.testing.artifacts import ArtifactsUnavailable
+from tests.harness.jvm.class_archive import option
 from tests.testing.cluster.bench import Machines, Trial
 
 CLOCKS_OFF_S = (-300.0, 300.0)
@@ -31,7 +32,13 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
     except ArtifactsUnavailable as error:
         pytest.skip(f"no cluster: {error.reason}")
     with server:
-        environment = server.environment()
+        # JVMs share Spark's classes (tests/harness/jvm) if their class paths are the same: all have one
+        # folder of settings, which is not there, and so is on no path.
+        environment = {
+            **server.environment(),
+            "SPARK_CONF_DIR": str(folder / "no-settings"),
+            "SPARK_DAEMON_JAVA_OPTS": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {option()}",
+        }
         with StandaloneCluster.start(
             folder / "cluster", environment=environment, clocks_off_s=CLOCKS_OFF_S
         ) as cluster:

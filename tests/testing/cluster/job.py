@@ -105,10 +105,9 @@ class Job:
         writer = writer.option("checkpointLocation", self.checkpoint(name)).queryName(name)
         return writer.trigger(availableNow=True).start()
 
-    def gates(self) -> dict[str, Any]:
-        """A gate with a guard behind it, and a gate by group; until all is read."""
+    def plain(self) -> Any:
+        """The rows behind a gate; each attempt at them leaves what it sees."""
         import headgate as hg
-        from headgate.spark.loop.loop import ControlLoop
 
         plain = self.stream().transform(
             hg.gate(
@@ -119,9 +118,36 @@ class Job:
                 checkpoint=self.checkpoint("plain"),
             )
         )
-        plain = plain.mapInArrow(watched("plain", self.bucket), plain.schema)
+        return plain.mapInArrow(watched("plain", self.bucket), plain.schema)
+
+    def start_plain(self, plain: Any) -> Any:
+        there, bucket = Bucket(self.bucket), self.bucket
+
+        def record(rows: Any, batch: int) -> None:
+            ids = [row.id for row in rows.select("id").collect()]
+            there.put(f"sunk/plain/{batch}/{uuid.uuid4().hex}", ids)
+            Bucket(bucket).wait_while(f"hold/driver/plain/{batch}")
+
+        return self.start("plain", plain.writeStream.foreachBatch(record))
+
+    def until_all_is_read(self, *queries: Any) -> dict[str, Any]:
+        from headgate.spark.loop.loop import ControlLoop
+
+        for query in queries:
+            query.awaitTermination()
+        ControlLoop.of(self.spark).drain()
+        return {"batches": [len(query.recentProgress) for query in queries]}
+
+    def gate(self) -> dict[str, Any]:
+        """A gate by itself."""
+        return self.until_all_is_read(self.start_plain(self.plain()))
+
+    def gates(self) -> dict[str, Any]:
+        """A gate with a guard behind it, and a gate by group."""
+        import headgate as hg
+
         plain = hg.guard(
-            plain, lambda row: (row.id, row.route), schema="id bigint, route string", key="route",
+            self.plain(), lambda row: (row.id, row.route), schema="id bigint, route string", key="route",
             arrival="at", target=hg.average("1 hour"), name="guarded", control=self.control,
         )  # fmt: skip
         drawn = self.stream().transform(
@@ -130,23 +156,8 @@ class Job:
             )
         )
         drawn = drawn.mapInArrow(watched("drawn", self.bucket), drawn.schema)
-        there, bucket = Bucket(self.bucket), self.bucket
-
-        def record(rows: Any, batch: int) -> None:
-            ids = [row.id for row in rows.select("id").collect()]
-            there.put(f"sunk/plain/{batch}/{uuid.uuid4().hex}", ids)
-            Bucket(bucket).wait_while(f"hold/driver/plain/{batch}")
-
-        queries = [
-            self.start("plain", plain.writeStream.foreachBatch(record)),
-            self.start(
-                "drawn", drawn.writeStream.format("parquet").option("path", f"{self.root}/drawn")
-            ),
-        ]
-        for query in queries:
-            query.awaitTermination()
-        ControlLoop.of(self.spark).drain()
-        return {"batches": [len(query.recentProgress) for query in queries]}
+        files = drawn.writeStream.format("parquet").option("path", f"{self.root}/drawn")
+        return self.until_all_is_read(self.start_plain(plain), self.start("drawn", files))
 
     def join(self) -> int:
         """Two streams joined on their id; how many pairs were found."""
@@ -176,6 +187,14 @@ class Job:
         site.stop()
         return {"rows": self.spark.read.parquet(f"{self.root}/at-site").count()}
 
+    def there(self) -> list[str]:
+        """The gates that have a ledger."""
+        from headgate.store.ledger.audit import audit
+        from headgate.store.places.place import control_place
+
+        found = {one.gate for one in audit(control_place(self.control))}
+        return [name for name in ("plain", "drawn") if name in found]
+
     def settle(self) -> dict[str, Any]:
         """Count batches again whose reports a kill swallowed."""
         import headgate as hg
@@ -183,7 +202,7 @@ class Job:
         from headgate.store.places.place import control_place
 
         settled = {}
-        for name in ("plain", "drawn"):
+        for name in self.there():
             (before,) = audit(control_place(self.control), name)
             lost = [*before.unsettled, *before.begun]
             if lost:
@@ -194,12 +213,11 @@ class Job:
         return settled
 
     def backfilled(self) -> dict[str, list[int]]:
-        """The shed rows of both gates."""
+        """The shed rows of each gate."""
         import headgate as hg
 
         return {
-            name: [row.id for row in self.shed(hg, name).select("id").collect()]
-            for name in ("plain", "drawn")
+            name: [row.id for row in self.shed(hg, name).select("id").collect()] for name in self.there()
         }
 
     def shed(self, hg: Any, name: str) -> Any:

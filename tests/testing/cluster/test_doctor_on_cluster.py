@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import headgate
-from tests.testing.cluster.bench import Trial
+from tests.testing.cluster.bench import Machines, Trial
 
 pytestmark = pytest.mark.spark
 
@@ -23,18 +23,8 @@ def findings(found: dict[str, Any]) -> dict[str, dict[str, str]]:
     return {one["check"]: one for one in found["doctor"]["findings"]}
 
 
-def test_the_command_on_a_cluster_that_is_well(trial: Callable[[], Trial], tmp_path: Path) -> None:
-    one = trial()
-    machines = one.machines
-    command = [sys.executable, "-m", "headgate", "doctor", "--control", one.control, "--json"]
-    command += ["--master", machines.cluster.master, "--py-files", str(machines.archive)]
-    command += ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.executor.memory=512m"]
-    environment = {**os.environ, **machines.environment, "PYSPARK_PYTHON": "python3"}
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=240, check=False, env=environment, cwd=tmp_path
-    )
-    assert done.returncode == 0, (done.stdout, done.stderr[-3000:])
-    report = json.loads(done.stdout)
+def check_report(report: dict[str, Any], machines: Machines) -> None:
+    """What it finds on the cluster as it was started."""
     assert [f["check"] for f in report["findings"] if f["level"] == "problem"] == []
     assert len(report["executors"]) == 2
     assert {e["headgate"] for e in report["executors"]} == {headgate.__version__}
@@ -50,6 +40,21 @@ def test_the_command_on_a_cluster_that_is_well(trial: Callable[[], Trial], tmp_p
     assert 100.0 < ahead <= 301.0
     [said] = [f for f in report["findings"] if f["check"] == "clocks"]
     assert said["level"] == "warning"
+
+
+@pytest.mark.long  # test_cluster.py has what it finds; this is the command as it is typed
+def test_the_command_on_a_cluster_that_is_well(trial: Callable[[], Trial], tmp_path: Path) -> None:
+    one = trial()
+    machines = one.machines
+    command = [sys.executable, "-m", "headgate", "doctor", "--control", one.control, "--json"]
+    command += ["--master", machines.cluster.master, "--py-files", str(machines.archive)]
+    command += ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.executor.memory=512m"]
+    environment = {**os.environ, **machines.environment, "PYSPARK_PYTHON": "python3"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=240, check=False, env=environment, cwd=tmp_path
+    )
+    assert done.returncode == 0, (done.stdout, done.stderr[-3000:])
+    check_report(json.loads(done.stdout), machines)
     assert one.names("control/") == [], "it leaves nothing behind"
 
 
