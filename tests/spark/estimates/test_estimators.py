@@ -29,6 +29,12 @@ SCHEMA = "g int, y double, b double, _weight double"
 PAGE = Path(__file__).parents[3] / "docs" / "estimates.md"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _few_rows(spark: SparkSession) -> Iterator[None]:
+    with with_settings(spark, FEW_ROWS):
+        yield
+
+
 # ---------------------------------------------------------------- twins
 
 
@@ -288,13 +294,6 @@ def test_booleans_and_other_weights(spark: SparkSession) -> None:
 # ---------------------------------------------------------------- gates and streams
 
 
-@pytest.fixture
-def _few_rows(spark: SparkSession) -> Iterator[None]:
-    with with_settings(spark, FEW_ROWS):
-        yield
-
-
-@pytest.mark.usefixtures("_few_rows")
 @pytest.mark.parametrize("mode", ["append", "update"])
 def test_a_stream_gives_what_the_batch_gives(
     mode: str, file_stream: Callable[..., Any], run_all: Callable[..., list[Any]]
