@@ -17,6 +17,7 @@ FEW_ROWS: Mapping[str, str] = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",  # it plans again behind each exchange
 }
 
 

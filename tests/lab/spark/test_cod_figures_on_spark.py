@@ -53,14 +53,20 @@ def _check(drawn: Drawn, places: set[str]) -> None:
     assert "made streams" in drawn.title
 
 
-def test_figure_7_asks_for_one_core_and_for_two(spark: SparkSession, here: list[int]) -> None:
+@pytest.mark.parametrize("aggregates", [("mean",), pytest.param(AGGREGATES, marks=pytest.mark.long)])
+def test_figure_7_asks_for_one_core_and_for_two(
+    spark: SparkSession, here: list[int], aggregates: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (cod_fig7, cod_latency):
+        monkeypatch.setattr(module, "AGGREGATES", aggregates)
     told: list[tuple[int, int]] = []
     before = spark.conf.get("spark.sql.adaptive.enabled")
     drawn = cod_fig7.build(1, True, lambda *both: told.append(both))
     assert spark.conf.get("spark.sql.adaptive.enabled") == before
     assert here == [1, 2]
-    assert told == [(n, 6) for n in range(1, 7)]
-    places = {f"{name}, {cores}" for name in AGGREGATES for cores in ("1 core", "2 cores")}
+    points = 2 * len(aggregates)
+    assert told == [(n, points) for n in range(1, points + 1)]
+    places = {f"{name}, {cores}" for name in aggregates for cores in ("1 core", "2 cores")}
     _check(drawn, places)
     for x in places:
         assert drawn.at(x, OURS, KEPT).mean == pytest.approx(0.02, abs=1e-4)  # one group: to the row

@@ -47,13 +47,8 @@ def test_a_figures_work_and_items_can_be_sent_to_workers(name: str) -> None:
         build(name, runs=1, quick=True, runner=sent)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "las_fig9",
-        *(pytest.param(n, marks=pytest.mark.long) for n in ("cod_fig9", "join_fig9", "themis_fig9")),
-    ],
-)
+@pytest.mark.long  # that all items of las_fig9 are, test_the_command_prints_the_same shows
+@pytest.mark.parametrize("name", ["las_fig9", "cod_fig9", "join_fig9", "themis_fig9"])
 def test_a_figures_items_are_the_same(spark: SparkSession, name: str) -> None:
     def both(work: Work, items: Sequence[Any], progress: object) -> list[Any]:
         sample = items[:: max(1, len(items) // SAMPLE)][:SAMPLE]

@@ -22,9 +22,9 @@ TWEETS = Path("../shared/data/tweets_congress_2020q1.parquet")
 
 
 def test_a_trace_arrives_once_in_order_and_not_early(spark, tmp_path: Path) -> None:
-    trace = Trace([0.0, 0.5, 0.5, 1.5], ["a", "b", "c", "d"], [0.0] * 4)
+    trace = Trace([0.0, 0.4, 0.4, 0.9], ["a", "b", "c", "d"], [0.0] * 4)
     trace.save(tmp_path / "trace.npz")
-    start = time.time() + 1.0
+    start = time.time() + 0.5
     rows = replayed(spark, tmp_path / "trace.npz", start)
     seen: list[tuple[float, int]] = []
 
@@ -50,8 +50,8 @@ def test_a_trace_that_is_none_is_refused(due: list[float], keys: list[str], said
 
 
 def test_a_trace_through_a_guard_is_accounted_for(spark, tmp_path: Path) -> None:
-    """Six seconds of rows that take twice as long."""
-    count = 600
+    """Three seconds of rows that take twice as long."""
+    count = 300
     costs = np.where(np.arange(count) % 10 == 0, 0.11, 0.01)
     trace = Trace(np.arange(count) * 0.01, ["dear" if c > 0.05 else "cheap" for c in costs], costs)
     found = GuardTrial(spark, tmp_path).run(trace, "balanced", hg.average("1 second"))

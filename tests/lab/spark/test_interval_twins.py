@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -14,6 +16,7 @@ from headgate_lab.bench.coverage.draws import DRAWS, kept_cells
 from headgate_lab.bench.coverage.history import with_earlier
 from headgate_lab.bench.coverage.intervals import METHODS
 from headgate_lab.bench.coverage.populations import Population
+from tests.harness.session_settings import FEW_ROWS, with_settings
 
 #: Behind which transform Spark says what the laboratory calls so.
 POOLS = {"pooled": "window", "pooled over windows": ()}
@@ -40,7 +43,15 @@ def _population() -> Population:
     return Population(np.concatenate(cells), np.concatenate(values), WINDOWS)
 
 
-@pytest.mark.parametrize("draw", DRAWS)
+@pytest.fixture(autouse=True)
+def _few_rows(spark: SparkSession) -> Iterator[None]:
+    with with_settings(spark, FEW_ROWS):
+        yield
+
+
+@pytest.mark.parametrize(
+    "draw", [pytest.param(d, marks=[pytest.mark.long] if d == "coins" else []) for d in DRAWS]
+)
 def test_spark_says_what_the_laboratory_measures(spark: SparkSession, draw: str) -> None:
     people, share = _population(), 0.1
     ((_, kept),) = kept_cells(people, draw, (share,), 1, 5)
@@ -54,6 +65,7 @@ def test_spark_says_what_the_laboratory_measures(spark: SparkSession, draw: str)
         hg.mean("y").alias("mean"), hg.sum("y").alias("sum"),
         hg.mean("y", interval="plain").alias("plain"),
     )  # fmt: skip
+    result = result.localCheckpoint()  # planning it takes longer than its rows
     frames = {"alone": result} | {m: result.transform(hg.pooled(within)) for m, within in POOLS.items()}
     frames[EARLIER] = result.transform(hg.pooled("window", by="group"))
     said = {m: {row.cell: row for row in f.collect()} for m, f in frames.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,18 @@ from headgate.errors import BadArgument
 from headgate.policies.by_group.counted import counted
 from headgate.spark.estimates import estimators as hg
 from headgate.spark.estimates.earlier import MOST_WINDOWS
+from tests.harness.session_settings import FEW_ROWS, with_settings
 
 WINDOWS = MOST_WINDOWS + 3
 SCHEMA = "minute int, g string, y double, _weight double"
+#: By the number of the window and the group.
+Said = dict[tuple[int, str | None], Any]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_rows(spark: SparkSession) -> Iterator[None]:
+    with with_settings(spark, FEW_ROWS):
+        yield
 
 
 def _result(spark: SparkSession) -> DataFrame:
@@ -45,7 +55,7 @@ def stored(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Dat
     return spark.read.parquet(path)
 
 
-def _of(frame: DataFrame) -> dict[tuple[int, str | None], Any]:
+def _of(frame: DataFrame) -> Said:
     rows = frame.select(F.unix_timestamp("window.start").alias("at"), "*").collect()
     return {(row["at"] // 600, row["g"]): row for row in rows}
 
@@ -61,10 +71,25 @@ def _last(frame: DataFrame, yes: bool = True) -> DataFrame:
     return frame.where(last if yes else ~last)
 
 
+@pytest.fixture(scope="module")
+def whole(stored: DataFrame) -> Said:
+    """All windows as one result, each group with its own past."""
+    return _of(stored.transform(hg.pooled("window", by="g")))
+
+
+@pytest.fixture(scope="module")
+def without(stored: DataFrame) -> Said:
+    """And with nobody's past."""
+    return _of(stored.transform(hg.pooled("window")))
+
+
 @pytest.mark.matrix
-def test_stored_windows_say_what_those_of_one_result_say(stored: DataFrame) -> None:
+def test_stored_windows_say_what_those_of_one_result_say(
+    stored: DataFrame,
+    whole: Said,
+    without: Said,
+) -> None:
     pool = hg.pooled("window", by="g")
-    whole, without = _of(stored.transform(pool)), _of(stored.transform(hg.pooled("window")))
     last, before = _last(stored), _last(stored, False)
     from_store = _of(last.transform(hg.pooled("window", by="g", earlier=before)))
     # a replay finds what the batch has stored itself, a retried write has stored it twice
@@ -84,17 +109,19 @@ def test_stored_windows_say_what_those_of_one_result_say(stored: DataFrame) -> N
             assert _alike(row, told), key
 
 
-def test_ten_windows_are_remembered_and_no_more(stored: DataFrame) -> None:
-    pool = hg.pooled("window", by="g")
-    whole = _of(stored.transform(pool))
-    tame = _of(stored.where("window.start > '1970-01-01 00:00:00Z'").transform(pool))
+def test_ten_windows_are_remembered_and_no_more(
+    stored: DataFrame,
+    whole: Said,
+    without: Said,
+) -> None:
+    later = stored.where("window.start > '1970-01-01 00:00:00Z'")
+    tame = _of(later.transform(hg.pooled("window", by="g")))
     for name in ("a", "b", None):
         # ten windows after the wild one it still counts, eleven after it does not
         assert whole[MOST_WINDOWS, name]["mean"]["stderr"] > tame[MOST_WINDOWS, name]["mean"]["stderr"]
         for window in (MOST_WINDOWS + 1, MOST_WINDOWS + 2):
             assert _alike(whole[window, name], tame[window, name])
     # a quiet group among wild ones: its own past says that it is quiet
-    without = _of(stored.transform(hg.pooled("window")))
     key = (WINDOWS - 1, "a")
     assert whole[key]["mean"]["stderr"] < without[key]["mean"]["stderr"]
 

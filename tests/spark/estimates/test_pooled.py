@@ -21,6 +21,12 @@ from tests.harness.session_settings import FEW_ROWS, with_settings
 SCHEMA = "w int, g int, y double, b double, yes boolean, _weight double"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _few_rows(spark: SparkSession) -> Iterator[None]:
+    with with_settings(spark, FEW_ROWS):
+        yield
+
+
 def rows_of(
     group: int, values: list[float], size: int, window: int = 0
 ) -> list[tuple[int, int, float, float, bool, float]]:
@@ -43,6 +49,7 @@ def found(spark: SparkSession) -> dict[int, Any]:
         hg.mean("yes").alias("share"), hg.mean("y", interval="plain").alias("plain"),
         hg.median("y").alias("median"), hg.count().alias("count"), F.max("y").alias("most"),
     )  # fmt: skip
+    result = result.localCheckpoint()  # planning it takes longer than its rows
     better = result.transform(hg.pooled("w"))
     assert better.schema.simpleString() == result.schema.simpleString()
     before, after = ({row.g: row for row in frame.collect()} for frame in (result, better))
@@ -117,6 +124,7 @@ def test_a_group_alone_in_its_window_borrows_from_those_of_other_windows(spark: 
         rows += rows_of(group, rng.normal(300.0, 1.0, 3).tolist(), 60, window=8)
     window = F.window(F.timestamp_seconds(F.col("w") * 60), "1 minute").alias("window")
     result = spark.createDataFrame(rows, SCHEMA).groupBy(window, "g").agg(hg.mean("y").alias("mean"))
+    result = result.localCheckpoint()
     last = F.timestamp_seconds(F.lit(8 * 60))
 
     def said(frame: Any) -> dict[Any, Any]:
@@ -163,6 +171,7 @@ def test_differences_and_totals(found: dict[int, Any], spark: SparkSession) -> N
         spark.createDataFrame(rows, SCHEMA)
         .groupBy("g")
         .agg(hg.sum("y").alias("sum"), hg.mean("y").alias("mean"))
+        .localCheckpoint()
     )
     sums = {row.g: row["sum"] for row in by_group.collect()}
     total = by_group.agg(hg.total("sum")).first()
@@ -182,33 +191,19 @@ def test_differences_and_totals(found: dict[int, Any], spark: SparkSession) -> N
     assert row.d.low < row.d.estimate
 
 
-@pytest.fixture
-def _few_rows(spark: SparkSession) -> Iterator[None]:
-    with with_settings(spark, FEW_ROWS):
-        yield
-
-
-@pytest.mark.usefixtures("_few_rows")
 def test_a_stream_pools_within_its_windows(
     file_stream: Callable[..., Any], run_all: Callable[..., list[Any]]
 ) -> None:
     source = file_stream("id bigint, at timestamp, route string, fare double")
     start = datetime(2030, 1, 1)
+    late = (start + timedelta(hours=9)).isoformat() + "Z"
     for batch in range(2):
         times = [start + timedelta(minutes=20 * batch, seconds=3 * i) for i in range(300)]
-        source.add(
-            [
-                {
-                    "id": 1000 * batch + i,
-                    "at": at.isoformat() + "Z",
-                    "route": f"r{i % 5}",
-                    "fare": i % 37,
-                }
-                for i, at in enumerate(times)
-            ]
-        )
-    late = (start + timedelta(hours=9)).isoformat() + "Z"
-    source.add([{"id": 9999, "at": late, "route": "r0", "fare": 1.0}])
+        rows = [
+            {"id": 1000 * batch + i, "at": at.isoformat() + "Z", "route": f"r{i % 5}", "fare": i % 37}
+            for i, at in enumerate(times)
+        ]
+        source.add(rows + [{"id": 9999, "at": late, "route": "r0", "fare": 1.0}] * batch)
     # Two aggregates in a row: what the first one closes in a batch, the second one closes in the next.
     for number in (9998, 9997):
         source.add([{"id": number, "at": late, "route": "r0", "fare": 1.0}])
