@@ -123,7 +123,8 @@ def test_it_goes_on_and_its_books_say_what_they_do_not_know(
     assert books.deleted == [(0, max(lost))], "and the audit says so"
     assert books.verdict == "missing"
 
-    if name != "guard":  # which follows the clock
+    # A guard follows the clock; of a join, `tests/spark/join/test_join.py` runs a batch again, too.
+    if name == "site" or len(faults) == len(FOLDER_FAULTS) and name == "join":
         batch = forget_last_commit(tmp_path / "checkpoint")
         before = one.sunk[batch]
         with ExitStack() as block:
