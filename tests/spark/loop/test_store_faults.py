@@ -124,7 +124,7 @@ def test_it_goes_on_and_its_books_say_what_they_do_not_know(
     assert books.verdict == "missing"
 
     # A guard follows the clock; of a join, `tests/spark/join/test_join.py` runs a batch again, too.
-    if name == "site" or len(faults) == len(FOLDER_FAULTS) and name == "join":
+    if name == "site" or (name == "join" and len(faults) == len(FOLDER_FAULTS)):
         batch = forget_last_commit(tmp_path / "checkpoint")
         before = one.sunk[batch]
         with ExitStack() as block:
