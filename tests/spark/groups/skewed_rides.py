@@ -9,7 +9,7 @@ import pytest
 
 import headgate as hg
 
-__all__ = ["SCHEMA", "START", "policy", "rides", "row", "skewed"]
+__all__ = ["SCHEMA", "START", "filled", "policy", "rides", "row", "skewed"]
 
 SCHEMA = "id bigint, route string, town string, fare double, dropoff timestamp"
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -34,7 +34,11 @@ def policy(**given: Any) -> hg.ConceptDriven:
 @pytest.fixture
 def rides(file_stream):
     """Four batches of 2,000 rows over half an hour."""
-    stream = file_stream(SCHEMA)
-    for batch in range(4):
+    return filled(file_stream(SCHEMA), batches=4)
+
+
+def filled(stream: Any, batches: int) -> Any:
+    """Batches of 2,000 rows, eight minutes apart."""
+    for batch in range(batches):
         stream.add(skewed(batch * 10_000, 2000, minute=8.0 * batch))
     return stream

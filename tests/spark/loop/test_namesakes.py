@@ -124,13 +124,13 @@ def test_a_join_follows_its_own_budget_though_a_namesake_was_made_since(
         stream.add(_some(0))
     query = run_stateful(writer.start, tmp_path / "cp", lambda query: query.processAllAvailable())
     try:
-        for batch in range(3):  # the first meets an opening, the others what the loop publishes
+        for batch in range(2):  # the first meets an opening, the other one what the loop publishes
             for stream in streams if batch else []:
                 stream.add(_some(20 * batch))
             query.processAllAvailable()
             ControlLoop.of(spark).drain()
         found = [r.plan.work for r in records(control, "join")]
-        assert len(found) >= 3
+        assert len(found) >= 2
         (work,) = set(found)
         assert work is not None
         running: Any = ControlLoop.of(spark).folders.worker(control).running()

@@ -69,8 +69,15 @@ def _full(batches: list[list[pa.RecordBatch]]) -> float:
     )
 
 
-@pytest.mark.parametrize("by_score", [False, True])
-@pytest.mark.parametrize("work", [None, 60_000.0])
+@pytest.mark.parametrize(
+    ("by_score", "work"),
+    [
+        (False, None),
+        (True, 60_000.0),
+        pytest.param(False, 60_000.0, marks=pytest.mark.long),
+        pytest.param(True, None, marks=pytest.mark.long),
+    ],
+)
 def test_the_estimate_of_all_pairs_is_unbiased_and_its_error_honest(by_score, work):
     """Drawn again and again, the mean of the estimates is the truth, and their spread what they say."""
     batches = [[_batch(300, n, 1000 * n, side) for side in (0, 1)] for n in range(2)]
