@@ -115,7 +115,7 @@ def designs(values: str, kind: str) -> list[str]:
     return [f"{values}, {strata}, {kind}" for strata in STRATA]
 
 
-def of_values(spark: SparkSession, folder: Path, values: str) -> Covered:
+def of_values(spark: SparkSession, folder: Path, values: str, names: list[str]) -> Covered:
     rng = np.random.default_rng([20180, VALUES.index(values)])
     tables, truth = [], {}
     for strata in STRATA if values != "heavy" else ["one"]:
@@ -126,14 +126,19 @@ def of_values(spark: SparkSession, folder: Path, values: str) -> Covered:
             tables.append(draws(rng, design, groups, kind, DRAWS))
             truth.update({(design, g): truths(p.y, p.x) for g, p in enumerate(groups)})
     frame = stored(spark, tables, folder).groupBy("design", "draw", "g")
-    names = [*ALGEBRAIC, *QUANTILES] if values == "mild" else ALGEBRAIC
     return Covered(frame.agg(*estimators(names)).toArrow(), ["design", "g"], truth)
 
 
 @pytest.fixture(scope="module")
 def covered(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Covered]:
     """By the kind of values, when a test first asks for it."""
-    return cache(lambda values: of_values(spark, tmp_path_factory.mktemp("draws"), values))
+    folder = tmp_path_factory.mktemp
+    return cache(lambda values: of_values(spark, folder("draws"), values, ALGEBRAIC))
+
+
+@pytest.fixture(scope="module")
+def quantiles(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Covered:
+    return of_values(spark, tmp_path_factory.mktemp("draws"), "mild", QUANTILES)
 
 
 @pytest.fixture(scope="module")
@@ -194,14 +199,14 @@ def test_heavy_skew_is_where_it_fails(covered: Callable[[str], Covered]) -> None
         assert 0.93 <= covered("heavy").share("some", f"heavy, one, {kind}") <= 0.97
 
 
+@pytest.mark.long  # that they are those of slow twins is in test_estimators.py
 @pytest.mark.parametrize("kind", KINDS)
-def test_quantiles(covered: Callable[[str], Covered], kind: str) -> None:
-    found = covered("mild")
+def test_quantiles(quantiles: Covered, kind: str) -> None:
     alike = [f"mild, {strata}, {kind}" for strata in STRATA if not strata.startswith("kept")]
     for name in QUANTILES:
-        assert 0.93 <= found.share(name, *alike) <= 0.975
-        assert found.share(name, f"mild, kept, unlike, {kind}") >= 0.93
-    assert 0.85 <= found.calibration("median", *alike) <= 1.05
+        assert 0.93 <= quantiles.share(name, *alike) <= 0.975
+        assert quantiles.share(name, f"mild, kept, unlike, {kind}") >= 0.93
+    assert 0.85 <= quantiles.calibration("median", *alike) <= 1.05
 
 
 @pytest.mark.long  # what cut strata are taken for is in test_estimators.py
@@ -234,4 +239,4 @@ if __name__ == "__main__":  # prints every share, for the docs
                 _print(sliding.__wrapped__(session, factory), ALGEBRAIC)  # type: ignore[attr-defined]
             else:
                 names = [*ALGEBRAIC, *QUANTILES] if values == "mild" else ALGEBRAIC
-                _print(of_values(session, Path(scratch), values), names)
+                _print(of_values(session, Path(scratch), values, names), names)

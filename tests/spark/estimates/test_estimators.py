@@ -314,8 +314,10 @@ def test_booleans_and_other_weights(spark: SparkSession) -> None:
 # ---------------------------------------------------------------- gates and streams
 
 
+# Append mode, too, is in test_pooled.py and in test_together.py.
+@pytest.mark.parametrize("mode", [pytest.param("append", marks=pytest.mark.long), "update"])
 def test_a_stream_gives_what_the_batch_gives(
-    file_stream: Callable[..., Any], run_all: Callable[..., list[Any]]
+    mode: str, file_stream: Callable[..., Any], run_all: Callable[..., list[Any]]
 ) -> None:
     source = file_stream("id bigint, at timestamp, route string, fare double")
     start = datetime(2030, 1, 1)
@@ -341,20 +343,19 @@ def test_a_stream_gives_what_the_batch_gives(
         )  # fmt: skip
 
     expected = {(r.window.start, r.route): r for r in estimated(source.batch()).collect()}
-    for mode in ("append", "update"):
-        stream = estimated(source.frame().withWatermark("at", "1 minute"))
-        found = {(r.window.start, r.route): r for r in run_all(stream, mode, mode)}
-        assert len(found) >= 16
-        assert mode == "append" or found.keys() == expected.keys()
-        for key, row in found.items():
-            for name in ("mean", "count", "sum", "ratio", "median"):
-                agrees(row[name], expected[key][name].asDict(), (mode, key, name))
-        assert {row["count"].share for key, row in found.items() if key[1] == "r1"} == {1.0}
-        assert all(
-            0.2 < row["count"].share < 0.6
-            for key, row in found.items()
-            if key[1] == "r0" and row["count"].rows > 30
-        )
+    stream = estimated(source.frame().withWatermark("at", "1 minute"))
+    found = {(r.window.start, r.route): r for r in run_all(stream, mode)}
+    assert len(found) >= 16
+    assert mode == "append" or found.keys() == expected.keys()
+    for key, row in found.items():
+        for name in ("mean", "count", "sum", "ratio", "median"):
+            agrees(row[name], expected[key][name].asDict(), (key, name))
+    assert {row["count"].share for key, row in found.items() if key[1] == "r1"} == {1.0}
+    assert all(
+        0.2 < row["count"].share < 0.6
+        for key, row in found.items()
+        if key[1] == "r0" and row["count"].rows > 30
+    )
 
 
 # ---------------------------------------------------------------- bad use
