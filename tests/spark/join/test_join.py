@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -89,7 +89,9 @@ def _brute(
 
 
 def _with_sets(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, "items": frozenset(row["items"])} if "items" in row else row
+    if "items" not in row:
+        return row
+    return {**row, "items": frozenset(row["items"]) - {None}}
 
 
 def _overlap(k: int) -> Callable[[dict[str, Any], dict[str, Any]], bool]:
@@ -104,12 +106,14 @@ class Streams:
         self.rng = np.random.default_rng(seed)
         self.rows: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
 
-    def add(self, n: int, since: float, until: float, late: tuple[dict[str, Any], ...] = ()) -> None:
-        """One batch for each side; rows of the left one that come too late are not among its rows."""
+    def add(
+        self, n: int, since: float, until: float, more: Sequence[list[dict[str, Any]]] = ((), ())
+    ) -> None:
+        """One batch for each side; more of them, which are in no pair, are not among its rows."""
         for side, stream in enumerate((self.left, self.right)):
             rows = _rows(self.rng, n, 100_000 * side + len(self.rows[side]), since, until)
             self.rows[side].extend(rows)
-            stream.add([*rows, *(late if side == 0 else ())])
+            stream.add([*rows, *more[side]])
 
     def frames(self, delay: str = "1 minute") -> tuple[DataFrame, DataFrame]:
         """Both, with watermarks."""
@@ -306,7 +310,7 @@ def test_late_rows_are_counted_and_not_joined_and_windows_leave_the_state(
     for batch in range(6):
         # Behind the watermark, which is at 179 s then, and close to rows that are in the state still.
         late = _rows(streams.rng, 20, 900, 150.0, 160.0) if batch == 4 else []
-        streams.add(40, 60.0 * batch, 60.0 * (batch + 1), tuple(late))
+        streams.add(40, 60.0 * batch, 60.0 * (batch + 1), (late, []))
     left, right = streams.frames("1 second")
     joined = hg.join(left, right, on=hg.overlap("items", at_least=1), within="60 seconds", time="at",
                      hold="5 minutes", output="lists", control=control)  # fmt: skip
@@ -353,8 +357,29 @@ def test_nulls_and_empty_sets_strings_times_of_other_names_and_suffixes(
     assert row["published"].astimezone(UTC) == START
 
 
-def test_counts_say_the_same_as_pairs(file_stream, run_all, control: Path) -> None:
-    streams = _filled(Streams(file_stream), batches=2)
+def test_counts_say_the_same_as_pairs_also_of_nulls_and_of_duplicates(
+    file_stream, run_all, control: Path
+) -> None:
+    """Sets of numbers, which reach the kernels as they are."""
+    streams, base = Streams(file_stream), {"topic": "a", "worth": 1.0}
+    streams.add(120, 0.0, 10.0)
+    nothing = [
+        (None, _at(15)),
+        ([0, 1], None),
+        ([], _at(15)),
+        ([0, 0, 0], _at(15)),
+        ([0, None], _at(15)),
+    ]
+    some = [
+        [{"id": 900, "at": _at(15), "items": [0, None, 0, 1], **base}],
+        [{"id": 100_900, "at": _at(16), "items": [1, 0, None], **base}],
+    ]
+    unmatched = [
+        {"id": 901 + i, "at": at, "items": items, **base} for i, (items, at) in enumerate(nothing)
+    ]
+    streams.add(120, 10.0, 20.0, ([*some[0], *unmatched], some[1]))
+    for rows, new in zip(streams.rows, some, strict=True):
+        rows.extend(new)
     left, right = streams.frames()
     joined = hg.join(left, right, on=hg.overlap("items", at_least=2), within="10 seconds", time="at",
                      output="counts", control=control)  # fmt: skip
