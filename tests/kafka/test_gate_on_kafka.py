@@ -112,6 +112,7 @@ def test_the_size_of_every_batch_is_known_before_it_runs(
     assert {r.size.size_known_by for r in records} == {"offsets"}
     assert sum(r.arrived for r in records) == 5_000
     assert [r.plan.default for r in records] == [pytest.approx(fits.keep(r.arrived)) for r in records]
+    assert [r.shed > 0 for r in records] == [True, True, False], "two are more than fits, the last is not"
 
 
 def test_a_partition_that_is_new_and_a_range_that_is_gone(
@@ -146,9 +147,11 @@ def test_a_partition_that_is_new_and_a_range_that_is_gone(
     assert sorted(refused.value.batches) == [0, 1]
 
 
+@pytest.mark.long
 def test_a_burst_is_shed_and_shedding_ends_with_it(
     kafka_spark: SparkSession, broker: Broker, topic: Callable[..., str], tmp_path: Path
 ) -> None:
+    """By the clock, so that it takes as long as the machine is busy; above it is by sizes alone."""
     source, sink, control = topic("in", 2), topic("out"), tmp_path / "control"
     options = _options(broker, source, startingOffsets="earliest")
     rows = _parse(kafka_spark.readStream.format("kafka").options(**options).load())
