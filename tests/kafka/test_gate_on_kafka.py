@@ -112,7 +112,7 @@ def test_the_size_of_every_batch_is_known_before_it_runs(
     assert {r.size.size_known_by for r in records} == {"offsets"}
     assert sum(r.arrived for r in records) == 5_000
     assert [r.plan.default for r in records] == [pytest.approx(fits.keep(r.arrived)) for r in records]
-    assert [r.shed > 0 for r in records] == [True, True, False], "two are more than fits, the last is not"
+    assert [r.shed > 0 for r in records] == [True, True, False], "more than fits, but for the last"
 
 
 def test_a_partition_that_is_new_and_a_range_that_is_gone(
