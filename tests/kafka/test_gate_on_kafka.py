@@ -162,9 +162,9 @@ def test_a_burst_is_shed_and_shedding_ends_with_it(
     try:
         produce(broker.bootstrap, source, Bursts(base_rate=200, total=400, seed=1))
         _wait_for_rows(kafka_spark, control, 400, query)
-        produce(broker.bootstrap, source, Bursts(base_rate=40_000, total=30_000, seed=2))
-        _wait_for_rows(kafka_spark, control, 30_400, query)
-        sent = 30_400
+        produce(broker.bootstrap, source, Bursts(base_rate=10_000, total=60_000, seed=2))
+        _wait_for_rows(kafka_spark, control, 60_400, query)
+        sent = 60_400
         for wave in range(40):
             produce(broker.bootstrap, source, Bursts(base_rate=200, total=100, seed=10 + wave))
             sent += 100
