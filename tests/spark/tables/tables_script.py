@@ -178,6 +178,15 @@ def _repaid(
     return found
 
 
+def _causes(error: BaseException | None) -> str:
+    """Spark says that a stream failed; why is in the causes."""
+    said = []
+    while error is not None:
+        said.append(str(error))
+        error = getattr(error, "_cause", None)
+    return "\n".join(said)
+
+
 def _with_room(batches: Any) -> Any:
     """Dies of more rows than `ROOM`, as a worker does that runs out of memory."""
     seen = list(batches)
@@ -205,7 +214,7 @@ def _rescued(tables: Tables, folder: Path) -> dict[str, Any]:
             query.awaitTermination()
             return "finished"
         except StreamingQueryException as error:
-            return str(error)
+            return _causes(error)
         finally:
             ControlLoop.of(spark).drain()
 
