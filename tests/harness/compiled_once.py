@@ -7,8 +7,6 @@ runs it beside the making of the class archive, which needs one core of two.
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 import headgate as hg
@@ -22,7 +20,6 @@ _CONDITIONS = (
 )
 
 if __name__ == "__main__":
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     pytest.main(["--collect-only", "-qq", "-p", "no:xdist", "-p", "no:cacheprovider"])
     for condition in _CONDITIONS:
         warm_up(condition)
