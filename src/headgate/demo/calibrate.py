@@ -3,19 +3,21 @@
 Three streams tell. A slow one runs until its batches stop getting shorter: the JVM is warm, and the
 shortest batch is the price of a batch as such. Then one that brings about as much as a small machine
 can do keeps it busy for a while, in which the JVM compiles what handles rows; its best batch is a
-price of a row. The best batches count, because whatever else the machine does only ever makes a batch
-longer. A straight line through both, `duration = a + b * rows`, says how many rows a batch of the
+price of a row. Of these two the best batches count, because whatever else the machine does only ever
+makes a batch longer. A straight line through both, `duration = a + b * rows`, says how many rows a batch of the
 target's length may have. Sustained means that such a batch also brings no more rows than that: in a
 time T arrive C * T rows, and they must take no longer than T. So C = (T - a) / (b * T), with the
 trigger's interval in place of T where it is longer.
 
 The third stream brings just that rate, and its batches of about the target's length set the price of a
 row anew. What a batch costs need not be a straight line: the work for each road and window is shared by
-all rows of a batch, so a row may be cheaper in a batch of many seconds than in a shorter one.
+all rows of a batch, so a row may be cheaper in a batch of many seconds than in a shorter one. Here the
+middle batch counts: a machine sustains what most batches do, not what the luckiest one did.
 """
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing
@@ -108,7 +110,7 @@ class Calibration:
         prices = [(b.duration_s - found.fixed_s) / b.arrived for b in near]
         if not prices:
             return found
-        per_row = max(min(prices), 1e-9)
+        per_row = max(statistics.median(prices), 1e-9)
         return Capacity(_sustained(target_s, trigger_s, found.fixed_s, per_row), found.fixed_s, per_row)
 
     def line(self, slow: list[Batch], busy: list[Batch], target_s: float, trigger_s: float) -> Capacity:

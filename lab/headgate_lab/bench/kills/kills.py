@@ -12,7 +12,8 @@ before.
 With executors the drivers run on a cluster of processes, and before each is killed some of its executors
 are: each time a batch has seen its rows, and a random moment after it.
 
-The folder has all that a run needs to go on, so a long soak may be done in parts.
+The folder has all that a run needs to go on, so a long soak may be done in parts; by one process at a
+time, because two would each write input that the other does not know of.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from rich.progress import Progress
 
 from headgate.errors import HeadgateError
 from headgate.store.settings_file import SettingsFile
+from headgate.store.single_process_lock import single_process_lock
 from headgate.testing.faults.victim import Victim
 from headgate_lab.bench.kills.child import PAUSE_S
 from headgate_lab.bench.kills.executors import Executors
@@ -93,6 +95,8 @@ def run(
     place = folder or Path(tempfile.mkdtemp(prefix="headgate-kills-"))
     try:
         with ExitStack() as block:
+            refusal = f"another process is at the soak in {place}: wait for it, or give another --folder"
+            block.enter_context(single_process_lock(place / "lock", refusal))
             progress = block.enter_context(bench_progress())
             cluster = None
             if executors:

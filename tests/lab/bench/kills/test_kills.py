@@ -16,6 +16,8 @@ from typing import Any, cast
 import pytest
 from rich.progress import Progress
 
+from headgate.errors import HeadgateError
+from headgate.store.single_process_lock import single_process_lock
 from headgate.testing.faults.victim import Victim
 from headgate_lab.bench.kills import kills
 from headgate_lab.bench.kills.executors import Executors
@@ -51,6 +53,15 @@ def _pretend(self: Soak, names: tuple[str, ...], how: str) -> Victim:
     )
     at = [str(self.folder / "up"), str(self.state.attempts)]
     return Victim([sys.executable, "-c", code, *at], self.folder / "log")
+
+
+def test_two_processes_cannot_be_at_one_soak(tmp_path: Path) -> None:
+    with (
+        single_process_lock(tmp_path / "lock", "taken"),
+        pytest.raises(HeadgateError, match="another process is at the soak in .*--folder"),
+    ):
+        kills.run(kills=1, folder=tmp_path)
+    assert not (tmp_path / "soak.json").exists(), "it did not begin"
 
 
 def test_a_soak_in_parts_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
