@@ -38,7 +38,7 @@ demo: java $(STAMP) ## a stream at several times this machine's capacity, withou
 # Makes Spark's JVMs start in half the time; without it, tests take a minute or two longer, and say the same.
 CLASSES := .venv/spark-classes.jsa
 $(CLASSES): $(STAMP) | java
-	-@$(BIN)/python -m tests.harness.compiled_once > /dev/null 2>&1 & \
+	-@$(BIN)/python -m tests.harness.warm.compiled_once > /dev/null 2>&1 & \
 	  $(BIN)/python -m tests.harness.jvm.class_archive; wait
 
 # What FAST=1 leaves out needs no Java.

@@ -74,7 +74,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     from headgate.testing.broker import connector_jars
     from tests.harness.jvm.death import java_has_ended
     from tests.harness.memory import HEAP
-    from tests.harness.python_daemon import WARM_WORKERS
+    from tests.harness.warm.python_daemon import WARM_WORKERS
 
     scratch = tmp_path_factory.mktemp("spark")
     builder = (

@@ -4,10 +4,10 @@ Three streams tell. A slow one runs until its batches stop getting shorter: the 
 shortest batch is the price of a batch as such. Then one that brings about as much as a small machine
 can do keeps it busy for a while, in which the JVM compiles what handles rows; its best batch is a
 price of a row. Of these two the best batches count, because whatever else the machine does only ever
-makes a batch longer. A straight line through both, `duration = a + b * rows`, says how many rows a batch of the
-target's length may have. Sustained means that such a batch also brings no more rows than that: in a
-time T arrive C * T rows, and they must take no longer than T. So C = (T - a) / (b * T), with the
-trigger's interval in place of T where it is longer.
+makes a batch longer. A straight line through both, `duration = a + b * rows`, says how many rows a
+batch of the target's length may have. Sustained means that such a batch also brings no more rows than
+that: in a time T arrive C * T rows, and they must take no longer than T. So C = (T - a) / (b * T), with
+the trigger's interval in place of T where it is longer.
 
 The third stream brings just that rate, and its batches of about the target's length set the price of a
 row anew. What a batch costs need not be a straight line: the work for each road and window is shared by

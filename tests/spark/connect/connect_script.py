@@ -78,8 +78,8 @@ def main(folder: Path) -> None:
     from headgate.spark.loop.loop import ControlLoop
     from headgate.spark.versions.aggregates import has_heaviest
     from headgate.store.ledger.audit import audit
-    from tests.harness.python_daemon import WARM_WORKERS
     from tests.harness.session_settings import FEW_ROWS
+    from tests.harness.warm.python_daemon import WARM_WORKERS
 
     builder = SparkSession.builder.remote("local[2]").config(map=port_of_its_own())
     for name, value in {**LOCAL_CHECKPOINTS, **WARM_WORKERS, **FEW_ROWS}.items():

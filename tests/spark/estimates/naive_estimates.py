@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from headgate.spark.estimates.intervals.student import normal_quantile, t_quantile
 from headgate.spark.estimates.quantiles import FAN, FREQUENCY
-from headgate.spark.estimates.student import normal_quantile, t_quantile
 
 Values = Sequence[float | None]
 Estimate = dict[str, float | None]

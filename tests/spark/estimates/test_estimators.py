@@ -21,8 +21,8 @@ from headgate.errors import BadArgument
 from headgate.policies.by_group.counted import counted
 from headgate.spark.estimates import estimators as hg
 from headgate.spark.estimates import not_estimable
+from headgate.spark.estimates.intervals.student import t_quantile
 from headgate.spark.estimates.sql import SAMPLE
-from headgate.spark.estimates.student import t_quantile
 from headgate.spark.gate.call import gate
 from tests.harness.session_settings import FEW_ROWS, with_settings
 from tests.spark.estimates import naive_estimates as naive

@@ -29,8 +29,8 @@ def main(folder: Path, control: str) -> None:
     from headgate.store.ledger.audit import audit
     from headgate.store.places.place import control_place
     from tests.harness.late_worker import run_stateful
-    from tests.harness.python_daemon import WARM_WORKERS
     from tests.harness.session_settings import FEW_ROWS
+    from tests.harness.warm.python_daemon import WARM_WORKERS
     from tests.spark.rescued_query import rescued
 
     settings = {**WARM_WORKERS, **FEW_ROWS}

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from headgate.policies.by_group.accuracy import Accuracy
 from headgate.policies.by_group.level import Rule
-from headgate.spark.estimates.student import t_quantile
+from headgate.spark.estimates.intervals.student import t_quantile
 from headgate_lab.figures.cod.data import source_of, windows_of
 from headgate_lab.papers.cod import WindowRows, aggregate, allocate, relative_errors
 from headgate_lab.papers.cod.stratified import keep_fixed

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headgate.spark.estimates.student import t_quantile
+from headgate.spark.estimates.intervals.student import t_quantile
 
 __all__ = ["ArrayAlgebra"]
 
@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class ArrayAlgebra:
-    """`headgate.spark.estimates.algebra.Algebra` of arrays; what is not known is NaN."""
+    """`headgate.spark.estimates.intervals.algebra.Algebra` of arrays; what is not known is NaN."""
 
     def __init__(self, confidence: float = 0.95) -> None:
         self._t = np.array([t_quantile(n, confidence) for n in range(1, _TABLE + 2)])

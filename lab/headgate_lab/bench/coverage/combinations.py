@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headgate.spark.estimates.student import normal_quantile
+from headgate.spark.estimates.intervals.student import normal_quantile
 from headgate_lab.bench.coverage.draws import Kept
 from headgate_lab.bench.coverage.history import before
 from headgate_lab.bench.coverage.intervals import Ends, intervals

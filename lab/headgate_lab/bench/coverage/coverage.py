@@ -11,7 +11,7 @@ import numpy.typing as npt
 from rich.progress import Progress
 
 from headgate.errors import BadArgument
-from headgate.spark.estimates.student import normal_quantile
+from headgate.spark.estimates.intervals.student import normal_quantile
 from headgate_lab.bench.coverage.carried import Carried
 from headgate_lab.bench.coverage.combinations import Combinations
 from headgate_lab.bench.coverage.draws import DRAWS, Kept, kept_cells, together

@@ -12,9 +12,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headgate.spark.estimates.borrowing import FIRST, SECOND, borrowed, first_terms, second_terms
-from headgate.spark.estimates.careful import alone
 from headgate.spark.estimates.earlier import MOST_WINDOWS
+from headgate.spark.estimates.intervals.borrowing import (
+    FIRST,
+    SECOND,
+    borrowed,
+    first_terms,
+    second_terms,
+)
+from headgate.spark.estimates.intervals.careful import alone
 from headgate.spark.estimates.remembering import (
     LASTING,
     lasting_of,

@@ -19,9 +19,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headgate.spark.estimates.borrowing import FIRST, SECOND, borrowed, first_terms, second_terms
-from headgate.spark.estimates.careful import alone, share_ends
-from headgate.spark.estimates.student import normal_quantile
+from headgate.spark.estimates.intervals.borrowing import (
+    FIRST,
+    SECOND,
+    borrowed,
+    first_terms,
+    second_terms,
+)
+from headgate.spark.estimates.intervals.careful import alone, share_ends
+from headgate.spark.estimates.intervals.student import normal_quantile
 from headgate_lab.bench.coverage.arrays import ArrayAlgebra
 from headgate_lab.bench.coverage.draws import Kept
 
@@ -37,7 +43,7 @@ _OPS = ArrayAlgebra()
 
 
 def sample_of(kept: Kept, statistic: str, coins: bool) -> Any:
-    """The terms of `headgate.spark.estimates.careful.SAMPLE`, as Spark's aggregates would have them."""
+    """The terms of `headgate.spark.estimates.sql.SAMPLE`, as Spark's aggregates would have them."""
     n, w = kept.n, kept.weight
     with np.errstate(divide="ignore", invalid="ignore"):
         square = np.where(n > 1, kept.m2 * n / (n - 1.0), np.nan)

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headgate.spark.estimates.careful import alone
-from headgate.spark.estimates.student import normal_quantile
+from headgate.spark.estimates.intervals.careful import alone
+from headgate.spark.estimates.intervals.student import normal_quantile
 from headgate_lab.bench.coverage.arrays import ArrayAlgebra
 from headgate_lab.bench.coverage.draws import Kept, sums_of
 from headgate_lab.bench.coverage.intervals import Ends, finish, intervals

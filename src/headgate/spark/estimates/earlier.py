@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
 from headgate.errors import BadArgument
-from headgate.spark.estimates.algebra import SqlAlgebra, terms
+from headgate.spark.estimates.intervals.algebra import SqlAlgebra, terms
 from headgate.spark.estimates.remembering import MOVES, WINDOWS, moves_of, remembered, windows_of
 from headgate.spark.estimates.sql import FIELDS, SAMPLE
 

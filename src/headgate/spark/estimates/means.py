@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from headgate.spark.estimates.answers import careful_or_exact, share_or
+from headgate.spark.estimates.intervals.answers import careful_or_exact, share_or
 from headgate.spark.estimates.moments import (
     Weighted,
     column_of,

@@ -17,9 +17,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from headgate.errors import BadArgument
-from headgate.spark.estimates.algebra import Sql, SqlAlgebra, terms
-from headgate.spark.estimates.borrowing import FIRST, SECOND, borrowed, first_terms, second_terms
 from headgate.spark.estimates.earlier import KNOWN_AS, time_windows, with_known
+from headgate.spark.estimates.intervals.algebra import Sql, SqlAlgebra, terms
+from headgate.spark.estimates.intervals.borrowing import (
+    FIRST,
+    SECOND,
+    borrowed,
+    first_terms,
+    second_terms,
+)
 from headgate.spark.estimates.remembering import KNOWN, LASTING, lasting_of, need_of, told_alone
 from headgate.spark.estimates.sql import FIELDS, SAMPLE, check_confidence, let
 

@@ -21,9 +21,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from headgate.errors import BadArgument
+from headgate.spark.estimates.intervals.student import t_sql
 from headgate.spark.estimates.moments import Weighted, number, number_of, text_of, total
 from headgate.spark.estimates.sql import check_confidence, effective, estimate, fields, let, literal
-from headgate.spark.estimates.student import t_sql
 from headgate.spark.gate.shape import WEIGHT
 
 __all__ = ["FAN", "FREQUENCY", "median", "quantile"]

@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headgate.spark.estimates.algebra import Algebra, Term
-from headgate.spark.estimates.borrowing import KAPPA, SKEW, first_terms, spread_terms
-from headgate.spark.estimates.careful import around
+from headgate.spark.estimates.intervals.algebra import Algebra, Term
+from headgate.spark.estimates.intervals.borrowing import KAPPA, SKEW, first_terms, spread_terms
+from headgate.spark.estimates.intervals.careful import around
 
 __all__ = [
     "KNOWN", "LASTING", "MOVES", "WINDOWS", "lasting_of", "moves_of", "need_of", "remembered",

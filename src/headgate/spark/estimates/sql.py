@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from headgate.errors import BadArgument
 from headgate.policies.by_group.counted import UNIT
-from headgate.spark.estimates.student import t_sql
+from headgate.spark.estimates.intervals.student import t_sql
 
 __all__ = [
     "FIELDS", "INTERVALS", "SAMPLE", "about", "around", "check_confidence", "check_interval",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from headgate.spark.estimates.answers import careful_or_exact
+from headgate.spark.estimates.intervals.answers import careful_or_exact
+from headgate.spark.estimates.intervals.student import normal_quantile, t_sql
 from headgate.spark.estimates.moments import (
     Weighted,
     column_of,
@@ -27,7 +28,6 @@ from headgate.spark.estimates.sql import (
     literal,
     whole,
 )
-from headgate.spark.estimates.student import normal_quantile, t_sql
 from headgate.spark.gate.shape import WEIGHT
 
 __all__ = ["count", "sum"]

@@ -9,11 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headgate.spark.estimates.algebra import SqlAlgebra, terms
-from headgate.spark.estimates.answers import careful_or_exact, share_or
-from headgate.spark.estimates.borrowing import FIRST, SECOND, borrowed, first_terms, second_terms
-from headgate.spark.estimates.careful import alone, share_ends
 from headgate.spark.estimates.earlier import known_texts
+from headgate.spark.estimates.intervals.algebra import SqlAlgebra, terms
+from headgate.spark.estimates.intervals.answers import careful_or_exact, share_or
+from headgate.spark.estimates.intervals.borrowing import (
+    FIRST,
+    SECOND,
+    borrowed,
+    first_terms,
+    second_terms,
+)
+from headgate.spark.estimates.intervals.careful import alone, share_ends
 from headgate.spark.estimates.pooled import answer_text
 from headgate.spark.estimates.remembering import KNOWN, LASTING, lasting_of
 from headgate.spark.estimates.sql import FIELDS, SAMPLE

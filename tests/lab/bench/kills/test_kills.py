@@ -58,7 +58,7 @@ def _pretend(self: Soak, names: tuple[str, ...], how: str) -> Victim:
 def test_two_processes_cannot_be_at_one_soak(tmp_path: Path) -> None:
     with (
         single_process_lock(tmp_path / "lock", "taken"),
-        pytest.raises(HeadgateError, match="another process is at the soak in .*--folder"),
+        pytest.raises(HeadgateError, match=r"another process is at the soak in .*--folder"),
     ):
         kills.run(kills=1, folder=tmp_path)
     assert not (tmp_path / "soak.json").exists(), "it did not begin"

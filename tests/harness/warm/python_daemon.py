@@ -12,7 +12,7 @@ import importlib
 
 __all__ = ["WARM_WORKERS"]
 
-WARM_WORKERS = {"spark.python.daemon.module": "tests.harness.python_daemon"}
+WARM_WORKERS = {"spark.python.daemon.module": "tests.harness.warm.python_daemon"}
 _IMPORTS = (
     *(
         "numpy",

@@ -6,10 +6,10 @@ Moments are ``m``; what the estimator made of them is ``r``: ``value``, ``n``, `
 
 from __future__ import annotations
 
-from headgate.spark.estimates.algebra import Sql, SqlAlgebra, terms
-from headgate.spark.estimates.careful import alone, share_ends
+from headgate.spark.estimates.intervals.algebra import Sql, SqlAlgebra, terms
+from headgate.spark.estimates.intervals.careful import alone, share_ends
+from headgate.spark.estimates.intervals.student import normal_quantile
 from headgate.spark.estimates.sql import SAMPLE, fields, let, literal
-from headgate.spark.estimates.student import normal_quantile
 
 __all__ = ["careful_or_exact", "share_or"]
 

@@ -1,8 +1,8 @@
 """What a fresh clone compiles once: the asserts of all tests, and the kernels of joins.
 
 Each of a run's processes would compile all tests for itself, as they begin together, and the workers of
-the first join its kernels. ``python -m tests.harness.compiled_once`` does both beforehand; `make test`
-runs it beside the making of the class archive, which needs one core of two.
+the first join its kernels. ``python -m tests.harness.warm.compiled_once`` does both beforehand; `make
+test` runs it beside the making of the class archive, which needs one core of two.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, Protocol
 
+from headgate.spark.estimates.intervals.student import t_sql
 from headgate.spark.estimates.sql import let, literal
-from headgate.spark.estimates.student import t_sql
 
 __all__ = ["Algebra", "Sql", "SqlAlgebra", "terms"]
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headgate.spark.estimates.algebra import Algebra, Term
+from headgate.spark.estimates.intervals.algebra import Algebra, Term
 
 __all__ = ["alone", "around", "share_ends"]
 

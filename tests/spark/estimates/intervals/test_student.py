@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from headgate.spark.estimates.student import t_quantile, t_sql
+from headgate.spark.estimates.intervals.student import t_quantile, t_sql
 
 #: Degrees of freedom -> two-sided quantiles at 90, 95 and 99 %, from printed tables.
 TABLE = {

@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headgate.spark.estimates.algebra import Algebra, Term
-from headgate.spark.estimates.careful import around
+from headgate.spark.estimates.intervals.algebra import Algebra, Term
+from headgate.spark.estimates.intervals.careful import around
 
 __all__ = [
     "FIRST", "KAPPA", "SECOND", "SKEW", "borrowed", "first_terms", "second_terms", "spread_terms",

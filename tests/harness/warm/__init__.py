@@ -1,0 +1,1 @@
+"""What a run's processes would each do anew, done once beforehand."""
