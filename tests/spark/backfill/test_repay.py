@@ -38,6 +38,7 @@ def _query(shed: ShedQuery) -> str:
     return query
 
 
+@pytest.mark.every_spark
 @pytest.mark.matrix
 def test_all_that_was_shed_is_repaid_once_and_marked(spark, shed: ShedQuery, tmp_path: Path) -> None:
     """No reader, no schema, no steps are given: the gate has noted them."""

@@ -49,6 +49,7 @@ def guarded(file_stream, control: Path, tmp_path: Path):
     return make
 
 
+@pytest.mark.every_spark
 @pytest.mark.matrix
 def test_kept_and_dropped_are_the_input_and_the_ledger_counts_both(
     spark, guarded, run_all, control: Path, tmp_path: Path

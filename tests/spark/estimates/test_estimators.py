@@ -88,6 +88,7 @@ def agrees(found: Any, twin: naive.Estimate, what: object) -> None:
             assert value == pytest.approx(expected, rel=1e-6, abs=1e-9), (what, field)
 
 
+@pytest.mark.every_spark
 @pytest.mark.matrix
 def test_every_estimator_equals_its_twin(groups: tuple[Any, dict[int, Any]]) -> None:
     frame, made = groups

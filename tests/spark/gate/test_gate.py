@@ -18,6 +18,7 @@ def _rows(start: int, n: int = N) -> list[dict[str, object]]:
     return [{"id": i, "route": f"r{i % 7}", "fare": i / 10} for i in range(start, start + n)]
 
 
+@pytest.mark.every_spark
 @pytest.mark.matrix
 def test_a_fixed_rate_sheds_and_the_ledger_balances(file_stream, run_all, control: Path) -> None:
     stream = file_stream()

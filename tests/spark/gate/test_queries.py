@@ -69,6 +69,7 @@ def test_several_gates_in_one_query_each_balance(file_stream, run_all, control: 
     assert {row["_weight"] for row in out} == {4.0}
 
 
+@pytest.mark.every_spark
 @pytest.mark.matrix
 def test_foreach_batch_sinks_see_gated_rows(spark, file_stream, control: Path, tmp_path: Path) -> None:
     stream = file_stream(SCHEMA)

@@ -94,6 +94,7 @@ def test_other_policies_are_resolved_alike(file_stream, each_batch, control: Pat
         assert last.plan.rate_of(1) == 1.0
 
 
+@pytest.mark.every_spark
 @pytest.mark.matrix
 def test_a_replay_and_a_backfill_meet_the_resolved_plans(
     spark, file_stream, each_batch, control: Path, tmp_path: Path

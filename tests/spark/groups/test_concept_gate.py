@@ -84,6 +84,7 @@ def _every_group_is_there(kept: list[Any], stream: FileStream, control: Path) ->
     assert all(is_counted(row["_weight"]) or row["_weight"] == 1.0 for row in kept)
 
 
+@pytest.mark.every_spark
 @pytest.mark.matrix
 def test_every_group_of_every_batch_keeps_rows_and_weights_add_up(drawn: Drawn) -> None:
     _every_group_is_there(drawn.rows, drawn.stream, drawn.control)
@@ -130,6 +131,7 @@ def test_a_group_that_bursts_is_capped_in_the_same_batch_and_a_new_one_is_not_lo
     assert sum(r["_weight"] for r in kept if r["route"] == "burst") == pytest.approx(8000, abs=0.1)
 
 
+@pytest.mark.every_spark
 @pytest.mark.matrix
 def test_a_replayed_batch_keeps_the_same_rows_with_other_partitions(drawn: Drawn) -> None:
     """Killed before the commit, started with another number of shuffle partitions."""

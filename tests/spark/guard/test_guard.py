@@ -84,6 +84,7 @@ def some(start: int, count: int, at: str = "2030-01-01 00:00:00") -> list[dict[s
     ]
 
 
+@pytest.mark.every_spark
 @pytest.mark.matrix
 def test_a_stream_is_recorded_and_balances(guarded, control: Path) -> None:
     out = guarded(cheap, [some(0, 100), some(100, 50)])

@@ -281,6 +281,7 @@ def test_a_fixed_budget_makes_the_comparisons_that_pay(budgeted: Budgeted) -> No
     assert sum(w[1] for w in last.found.windows) == last.found.measures["pairs"]
 
 
+@pytest.mark.every_spark
 @pytest.mark.matrix
 def test_a_replayed_batch_makes_the_same_comparisons(budgeted: Budgeted) -> None:
     """In another query, with the same plan and seed: the choice follows no clock."""

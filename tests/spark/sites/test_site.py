@@ -85,6 +85,7 @@ def steps(spark, tmp_path: Path) -> Iterator[Callable[..., Steps]]:
         one.query.stop()
 
 
+@pytest.mark.every_spark
 @pytest.mark.matrix
 def test_rows_get_what_they_are_worth_and_results_are_measured(
     spark, open_site, file_stream, steps, control: Path

@@ -32,6 +32,7 @@ def _rows() -> list[tuple[str, int | None, int, dict[str, int]]]:
     return rows
 
 
+@pytest.mark.every_spark
 @pytest.mark.matrix
 @pytest.mark.parametrize("least", [True, False])
 @pytest.mark.parametrize("k", [1, 5, 1000])
