@@ -62,6 +62,7 @@ _WITHOUT = tuple(
             "join/test_join_run",
             "backfill/test_repay_kill",
             "backfill/test_hostile_offsets",
+            "backfill/test_left_unsettled",
             "guard/test_hostile_memory",
             "dropped/test_attempts",
             "gate/test_predicates",

@@ -15,6 +15,7 @@ from headgate.spark.gate.pin.plan_source import PlanReader
 from headgate.spark.gate.shape import GateShape
 from headgate.spark.loop.loop import ControlLoop
 from headgate.store.folder import write_json
+from headgate.store.gate_files.begun import noted_batches
 from headgate.store.ledger.audit import audit
 from headgate.store.ledger.records import queries_of
 from headgate.store.plans import PinnedPlan, PlanStore
@@ -180,6 +181,29 @@ def test_recount_knows_old_batches_from_the_records_beside_them(
     assert "batch 4 cannot be settled" in caplog.text
     assert "batch 5 cannot be settled" in caplog.text
     assert audit(control)[0].unsettled == [4, 5], "and verify goes on naming them"
+
+
+def test_a_driver_that_starts_notes_what_killed_ones_left(
+    spark, shed_once: tuple[Path, set[int]], shed_stream, control: Path, tmp_path: Path
+) -> None:
+    """Two batches side by side have no record; they are settled though Spark has forgotten them."""
+    _, reader = shed_stream
+    before = {r.batch: r for r in records(control, "b")}
+    _lose(control, 4, 5)
+    gate = hg.gate("b", rate=0.3, keep="route = 'r0'", control=control)
+    again = FileStream(spark, shed_once[0] / "in", SCHEMA).frame().where("fare > 0").transform(gate)
+    writer = again.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    ControlLoop.of(spark).drain()
+    assert noted_batches(_only_query(control)) == {4, 5}
+    for batch in range(7):
+        (tmp_path / "checkpoint" / "offsets" / str(batch)).unlink()
+    settled = hg.recount(spark, "b", control, reader, checkpoint=tmp_path / "checkpoint")
+    assert [(r.batch, r.arrived, r.kept) for r in settled] == [
+        (batch, before[batch].arrived, before[batch].kept) for batch in (4, 5)
+    ]
+    assert audit(control)[0].complete
+    assert noted_batches(_only_query(control)) == set()
 
 
 PLANTED = "java_method('java.lang.System', 'setProperty', 'headgate.planted', 'yes') is null"

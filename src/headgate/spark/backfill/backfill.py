@@ -30,6 +30,7 @@ from headgate.spark.backfill.reread import Rows, counted_again, mismatches
 from headgate.spark.calls import explained
 from headgate.spark.checkpoint import open_checkpoint
 from headgate.store.folder import used_control_folder
+from headgate.store.gate_files.begun import begun_offsets, forget_begun
 from headgate.store.ledger.audit import audit
 from headgate.store.ledger.records import Ledger, Record
 from headgate.store.places.place import Place
@@ -125,10 +126,10 @@ def recount(
     """Settle the batches that have no record, or a doubtful one, by counting them again.
 
     A query killed between a batch's commit and its report has the plan pinned and the offsets in
-    its checkpoint (or in the records beside it), and no counts. Both together give them back. A batch
-    that did not commit is left alone: it runs again when the query restarts. What cannot be settled is
-    named in a warning; `headgate ledger verify` goes on naming it. `keep` and `policy` are the gate's
-    own, as for `backfill`.
+    its checkpoint (or noted by the driver that came after, or in the records beside it), and no counts.
+    Both together give them back. A batch that did not commit is left alone: it runs again when the
+    query restarts. What cannot be settled is named in a warning; `headgate ledger verify` goes on
+    naming it. `keep` and `policy` are the gate's own, as for `backfill`.
     """
     folder, place = used_control_folder(control), open_checkpoint(checkpoint)
     name = query_named(folder, gate, query)
@@ -155,6 +156,7 @@ def recount(
         )  # fmt: skip
         ledger.append(record)
         settled.append(record)
+    forget_begun(PlanStore(folder, gate, name).folder, {record.batch for record in settled})
     left |= dict.fromkeys(books.missing, "left neither pin nor record: nobody knows what plan it met")
     if left:
         log.warning("recount of gate %r: %s", gate, listed(left))
@@ -174,7 +176,11 @@ def _known_of(
     try:
         offsets = offsets_in_checkpoint(checkpoint, batch)
     except BadArgument:
-        offsets = offsets_between(batch, records.get(batch - 1), records.get(batch + 1))
+        noted = begun_offsets(PlanStore(folder, gate, query).folder, batch)
+        if noted is not None:
+            offsets = BatchOffsets(batch, *noted)
+        else:
+            offsets = offsets_between(batch, records.get(batch - 1), records.get(batch + 1))
     bare = Record(gate, query, batch, 0, 0, 0, pinned.plan, pinned.shape, pinned.origin)
     return replace(bare, attempt=pinned.attempt), offsets
 

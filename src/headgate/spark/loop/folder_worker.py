@@ -19,6 +19,7 @@ from headgate.run.faults import TOO_MANY_FAULTS
 from headgate.run.report import Report
 from headgate.run.run import Run
 from headgate.run.spec import Spec
+from headgate.spark.backfill.left_unsettled import note_left_unsettled
 from headgate.spark.checkpoint import began_before
 from headgate.spark.loop import lanes
 from headgate.spark.loop.fault_log import FaultLog
@@ -84,6 +85,9 @@ class FolderWorker:
             for spec in self._with_a_lease(specs, query) if known is None else specs:
                 if known is None or spec.name in known:
                     self.faults.do(f"opening {spec.name!r}", partial(self._open_if_used, spec, query))
+                    if checkpoint is not None:
+                        note = partial(note_left_unsettled, self.control, spec.name, query, checkpoint)
+                        self.faults.do(f"noting what a run before left of {spec.name!r}", note)
 
         self._post(query, "looking for what ran before", act)
 

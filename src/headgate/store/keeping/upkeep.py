@@ -19,6 +19,7 @@ from typing import Any
 from headgate.store.attempts import Attempts
 from headgate.store.file_age import time_by_the_store
 from headgate.store.folder import is_used
+from headgate.store.gate_files.begun import forget_begun
 from headgate.store.keeping.crew import Crew
 from headgate.store.keeping.tidying import last_life, mark_alive, remove_left_behind
 from headgate.store.ledger.records import Ledger, queries_of
@@ -182,6 +183,7 @@ class Upkeep:
         gone = {b for b in self._unsettled if b < begins}
         gone |= set(sorted(self._unsettled - gone)[:-MOST_UNSETTLED])
         self._store.unpin(*sorted(gone))
+        forget_begun(self._folder, gone)
         self._unsettled -= gone
         if gone and not self._said:
             self._said = True
@@ -211,6 +213,7 @@ class Upkeep:
             self._folder,
             self._folder / "pins",
             self._folder / "attempts",
+            self._folder / "begun",
             self._folder / "ledger",
             self._folder / "turns",
             gate,
