@@ -73,6 +73,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     from headgate.demo.session import LOCAL_CHECKPOINTS
     from headgate.testing.broker import connector_jars
     from tests.harness.jvm.death import java_has_ended
+    from tests.harness.jvm.options import FOR_LONG
     from tests.harness.memory import HEAP
     from tests.harness.warm.python_daemon import WARM_WORKERS
 
@@ -81,7 +82,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
         SparkSession.builder.master("local[2]")
         .appName("headgate-tests")
         .config("spark.driver.memory", HEAP)
-        .config("spark.driver.extraJavaOptions", f"-Xms{HEAP} -Xmn700m")  # it would grow to that
+        .config("spark.driver.extraJavaOptions", f"-Xms{HEAP} -Xmn700m {FOR_LONG}")  # grown at once
         # Queries of one shape share compiled code: all of a module's, and not the last few tests'.
         .config("spark.sql.codegen.cache.maxEntries", "1000")
         .config("spark.ui.enabled", "false")
