@@ -49,20 +49,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _remember_classes() -> None:
-    """What PySpark asks the JVM for by name, at every column and frame: each time Java would look for
-    that name in every jar, behind every package that is imported. A class once found stays what it is.
+    """What PySpark asks the JVM for by name, at every column and frame, and forty times at every error:
+    each time Java would look for that name in every jar, behind every package that is imported. A class
+    once found stays what it is, and so does a package.
     """
-    from py4j.java_gateway import JavaClass, JVMView
+    from py4j.java_gateway import JavaClass, JavaPackage, JVMView
 
-    ask = JVMView.__getattr__
+    def remember(asked: type) -> None:
+        ask = asked.__getattr__
 
-    def remembered(view: Any, name: str) -> Any:
-        found = ask(view, name)
-        if isinstance(found, JavaClass):
-            view.__dict__[name] = found
-        return found
+        def remembered(self: Any, name: str) -> Any:
+            found = ask(self, name)
+            if isinstance(found, JavaClass | JavaPackage):
+                self.__dict__[name] = found
+            return found
 
-    JVMView.__getattr__ = remembered
+        asked.__getattr__ = remembered
+
+    for asked in (JVMView, JavaPackage):
+        remember(asked)
 
 
 @pytest.fixture(scope="session")
