@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,7 +13,7 @@ from headgate.store.lease import GONE_S
 from headgate.store.ledger.board import boards_in
 from headgate.store.ledger.records import Ledger, gates_in, queries_of
 from headgate.store.ledger.standing import Standing, unreadable
-from headgate.store.places.place import Place
+from headgate.store.places.place import Place, asks_server
 from headgate.store.plans import PlanStore
 from headgate.store.repaid.marks import marks_of
 from headgate.store.settings_file import SettingsFile
@@ -23,7 +24,8 @@ __all__ = ["FEW", "gates_status"]
 
 #: So many gates are looked up one by one; of more, their drivers' own word is taken.
 FEW = 30
-#: Gates that are looked up at once: in an object store each takes a dozen requests, one behind another.
+#: Gates that are looked up at once: in an object store each takes a dozen requests, half of them one
+#: behind another.
 _AT_ONCE = 16
 _NOT_SHOWN = ("gate", "kind", "settings")
 
@@ -37,6 +39,14 @@ def gates_status(folder: Place, now: float, names: list[str] | None = None) -> l
     known = _on_boards(folder, now) if len(names) > FEW else {}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(lambda name: _gate(folder, name, now, known.get(name)), names))
+
+
+def _looks(folder: Place | None, *looks: Callable[[], Any]) -> list[Any]:
+    """What each of them finds: at once in a store where each is a request, else one after the other."""
+    if folder is None or not asks_server(folder):
+        return [look() for look in looks]
+    with ThreadPoolExecutor(len(looks)) as pool:
+        return list(pool.map(lambda look: look(), looks))
 
 
 def _on_boards(folder: Place, now: float) -> dict[str, list[dict[str, Any]]]:
@@ -61,23 +71,11 @@ def _on_boards(folder: Place, now: float) -> dict[str, list[dict[str, Any]]]:
 def _gate(
     folder: Place, name: str, now: float, rows: list[dict[str, Any]] | None = None
 ) -> dict[str, Any]:
-    try:
-        told = next(
-            (row["settings"] for row in rows or () if not row["ended"] and "settings" in row), None
-        )
-        asked = _asked(folder, name) if told is None else _steered(GateSettings.from_json(told))
-    except DamagedFile as error:
-        asked = _not_known(error)
-    except OSError:
-        raise
-    except Exception as error:  # of another version, or changed by hand; the rest can be told
-        asked = _not_known(error)
-    if rows is None:
-        queries = [_query(folder, name, query, now) for query in queries_of(folder, name)]
-    else:
-        # What was repaid is not their driver's to say.
-        told_of = [{k: v for k, v in row.items() if k not in _NOT_SHOWN} for row in rows]
-        queries = [{"repaid": None, **row, **_first_batch(folder, name, row)} for row in told_of]
+    asked, queries = _looks(
+        folder if rows is None else None,  # what a driver wrote is at hand: there is nothing to ask for
+        lambda: _asked_or_why_not(folder, name, rows),
+        lambda: _queries(folder, name, now, rows),
+    )
     steered = [q for q in queries if not q["ended"]] or queries
     ages = [q["heartbeat_age_s"] for q in steered if q["heartbeat_age_s"] is not None]
     return {
@@ -87,6 +85,31 @@ def _gate(
         "ended": bool(queries) and all(q["ended"] for q in queries),
         "queries": queries,
     }
+
+
+def _queries(
+    folder: Place, name: str, now: float, rows: list[dict[str, Any]] | None
+) -> list[dict[str, Any]]:
+    if rows is None:
+        return [_query(folder, name, query, now) for query in queries_of(folder, name)]
+    # What was repaid is not their driver's to say.
+    told_of = [{k: v for k, v in row.items() if k not in _NOT_SHOWN} for row in rows]
+    return [{"repaid": None, **row, **_first_batch(folder, name, row)} for row in told_of]
+
+
+def _asked_or_why_not(folder: Place, name: str, rows: list[dict[str, Any]] | None) -> dict[str, Any]:
+    """What the gate was asked for, by its driver's word or its own files; or that nobody can read it."""
+    try:
+        told = next(
+            (row["settings"] for row in rows or () if not row["ended"] and "settings" in row), None
+        )
+        return _asked(folder, name) if told is None else _steered(GateSettings.from_json(told))
+    except DamagedFile as error:
+        return _not_known(error)
+    except OSError:
+        raise
+    except Exception as error:  # of another version, or changed by hand; the rest can be told
+        return _not_known(error)
 
 
 def _asked(folder: Place, name: str) -> dict[str, Any]:
@@ -133,11 +156,16 @@ def _steered(settings: GateSettings) -> dict[str, Any]:
 
 def _query(folder: Place, gate: str, query: str, now: float) -> dict[str, Any]:
     store = PlanStore(folder, gate, query)
-    holder, written_at = store.lease.holder(), store.lease.written_at
+    (holder, written_at), repaid, standing = _looks(
+        folder,
+        lambda: (store.lease.holder(), store.lease.written_at),
+        lambda: sum(marks_of(folder, gate, query).rows().values()),
+        lambda: _standing(folder, gate, query, store),
+    )
     found = {
-        "repaid": sum(marks_of(folder, gate, query).rows().values()),
+        "repaid": repaid,
         "query": query,
-        **_standing(folder, gate, query, store),
+        **standing,
         "steered_by": "" if holder is None else holder.described,
         "ended": holder is not None and holder.released,
         "heartbeat_age_s": None if written_at is None else round(max(0.0, now - written_at), 3),

@@ -152,7 +152,7 @@ def _outage(
         "load": load,
         "gate": process.release.name,
         "last before": max(before_last, default=None),
-        **_first(after, again, here.target_s),
+        **_first(after, again, here.target_s, before.ended_at),
         "ledger balanced": here.balanced(control),
     }
 
@@ -187,15 +187,18 @@ def _cold(
     }
 
 
-def _first(found: Answered, started: float, target_s: float) -> dict[str, Any]:
+def _first(found: Answered, started: float, target_s: float, stopped_at: float = 0.0) -> dict[str, Any]:
     """The first batch in targets, what it brought and kept, and when batches were inside again.
 
-    A first batch that was cut short took at least so long, and is marked.
+    A batch that was planned before the query stopped runs again first, with the rows of then: it is
+    counted apart. A first batch that was cut short took at least so long, and is marked.
     """
-    first = found.batches[0] if found.batches else None
-    entered = batches_to_enter(found.batches, target_s)
-    inside_s = None if entered is None else found.batches[entered].ended_at - started
+    batches = [b for b in found.batches if b.running or b.until > stopped_at]
+    first = batches[0] if batches else None
+    entered = batches_to_enter(batches, target_s)
+    inside_s = None if entered is None else batches[entered].ended_at - started
     return {
+        "planned before": len(found.batches) - len(batches),
         "first batch": None if first is None else round(first.duration_s / target_s, 2),
         "cut short": first is not None and first.running,
         "rows": 0 if first is None else first.arrived,
