@@ -41,7 +41,7 @@ def gates_status(folder: Place, now: float, names: list[str] | None = None) -> l
         return list(pool.map(lambda name: _gate(folder, name, now, known.get(name)), names))
 
 
-def _looks(folder: Place | None, *looks: Callable[[], Any]) -> list[Any]:
+def _look_at_once(folder: Place | None, *looks: Callable[[], Any]) -> list[Any]:
     """What each of them finds: at once in a store where each is a request, else one after the other."""
     if folder is None or not asks_server(folder):
         return [look() for look in looks]
@@ -71,7 +71,7 @@ def _on_boards(folder: Place, now: float) -> dict[str, list[dict[str, Any]]]:
 def _gate(
     folder: Place, name: str, now: float, rows: list[dict[str, Any]] | None = None
 ) -> dict[str, Any]:
-    asked, queries = _looks(
+    asked, queries = _look_at_once(
         folder if rows is None else None,  # what a driver wrote is at hand: there is nothing to ask for
         lambda: _asked_or_why_not(folder, name, rows),
         lambda: _queries(folder, name, now, rows),
@@ -156,7 +156,7 @@ def _steered(settings: GateSettings) -> dict[str, Any]:
 
 def _query(folder: Place, gate: str, query: str, now: float) -> dict[str, Any]:
     store = PlanStore(folder, gate, query)
-    (holder, written_at), repaid, standing = _looks(
+    (holder, written_at), repaid, standing = _look_at_once(
         folder,
         lambda: (store.lease.holder(), store.lease.written_at),
         lambda: sum(marks_of(folder, gate, query).rows().values()),
