@@ -13,7 +13,16 @@ import pytest
 
 pytest_plugins = [
     f"tests.harness.{name}"
-    for name in ("hangs", "jvm.options", "jvm.death", "spark_log", "memory", "lanes", "spark_versions")
+    for name in (
+        "hangs",
+        "jvm.options",
+        "jvm.death",
+        "spark_log",
+        "memory",
+        "core_seconds",
+        "lanes",
+        "spark_versions",
+    )
 ]
 
 #: A machine that is busy for a moment is no fault of the code under test; and a change is not to fail

@@ -19,7 +19,7 @@ from tests.spark.groups.skewed_rides import policy as _policy
 def test_a_target_holds_inside_foreach_batch_with_two_native_passes(
     spark, file_stream, control: Path, tmp_path: Path
 ) -> None:
-    """A controller that asks for a tenth after the first batch; the ledger counts what was processed."""
+    """It asks for a tenth once the run has started up; the ledger counts what was processed."""
     seen: dict[int, list[Any]] = {}
     gate = hg.gate("fares", policy=_policy(), hold="1 millisecond", control=control, min_keep=0.1)
 
@@ -27,20 +27,21 @@ def test_a_target_holds_inside_foreach_batch_with_two_native_passes(
         ControlLoop.of(spark).drain()
         seen[batch] = frame.transform(gate).collect()
 
-    rides = filled(file_stream(SCHEMA), batches=3)
+    rides = filled(file_stream(SCHEMA), batches=4)
     writer = rides.frame().writeStream.foreachBatch(process)
     writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
     writer.start().awaitTermination()
     ControlLoop.of(spark).drain()
     found = {r.batch: r for r in records(control, "fares")}
-    assert sorted(found) == sorted(seen) == [0, 1, 2]
+    assert sorted(found) == sorted(seen) == [0, 1, 2, 3]
     for batch, record in found.items():
         assert (record.arrived, record.kept) == (1994, len(seen[batch]))
         assert record.balanced
         assert sum(row["_weight"] for row in seen[batch]) == pytest.approx(1994, abs=0.1)
     assert found[0].shed == 0
-    assert found[2].kept == pytest.approx(0.1 * 1994, rel=0.1)
-    assert found[2].found.measures["groups"] == 10
+    # The third batch brings what came while a start lasted: on a fast machine it runs whole, too.
+    assert found[3].kept == pytest.approx(0.1 * 1994, rel=0.1)
+    assert found[3].found.measures["groups"] == 10
     load = lambda paths: spark.read.schema(SCHEMA).json(paths)  # noqa: E731
     shed = hg.backfill(spark, "fares", control, hg.file_rows(load, tmp_path / "checkpoint")).collect()
     kept = {row["id"] for rows in seen.values() for row in rows}
