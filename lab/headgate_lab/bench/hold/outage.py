@@ -2,6 +2,8 @@
 
 A query at a load runs until it has settled, is stopped while rows go on arriving in Kafka, and starts
 again from its checkpoint, in the same session: what is measured is the gate and not how a JVM warms up.
+The same outage is run once more with a filter that keeps nothing in place of the gate: its first batch
+reads the rows and does no more, and no shedding behind the source can be faster.
 A cold start is a new query, with a new control folder, that reads from the earliest offsets what ten
 minutes left there. At capacity that would be hundreds of seconds of work for whoever keeps all of it, so
 the backlog is a share of ten minutes at capacity, spread over ten minutes of event time.
@@ -24,7 +26,7 @@ from headgate_lab.bench.hold.process import THIS, Answered, ReleaseProcess
 from headgate_lab.bench.hold.setting import LEAD_S, TARGET_S, Setting, settings_of
 from headgate_lab.bench.progress import bench_progress
 
-__all__ = ["OutagePlan", "run"]
+__all__ = ["NOTHING_KEPT", "OutagePlan", "run"]
 
 #: A backlog is written for this long a time before the query starts.
 _BACKLOG_S = 600.0
@@ -32,6 +34,8 @@ _BACKLOG_S = 600.0
 _IN_A_ROW = 3
 #: What starting two queries may take on a busy machine, for which rows go on arriving.
 _STARTS_S = 60.0
+#: In place of a release's name: a filter that keeps no row.
+NOTHING_KEPT = "nothing kept"
 
 
 @dataclass(frozen=True)
@@ -71,12 +75,18 @@ class OutagePlan:
         """How long all of it takes at most.
 
         >>> round(OutagePlan().minutes), round(OutagePlan.quick().minutes)
-        (11, 3)
+        (17, 5)
         """
         outage = self.before_s + self.down_s + self.longest_s + 3 * LEAD_S
         cold = self.longest_s + 3 * LEAD_S if self.cold else 0.0
         sides = 2 if self.beside else 1
-        return sides * (60.0 + len(self.loads) * (outage + cold)) / 60.0
+        return (sides * 60.0 + len(self.loads) * (sides * (outage + cold) + outage)) / 60.0
+
+    @property
+    def steps(self) -> int:
+        """What is run one after the other: capacities, then at each load one of each kind."""
+        sides = 2 if self.beside else 1
+        return sides + len(self.loads) * (sides * (1 + self.cold) + 1)
 
 
 def run(*, quick: bool = False, plan: OutagePlan | None = None) -> dict[str, Any]:
@@ -85,8 +95,7 @@ def run(*, quick: bool = False, plan: OutagePlan | None = None) -> dict[str, Any
     outages: list[dict[str, Any]] = []
     colds: list[dict[str, Any]] = []
     with bench_progress() as progress:
-        sides = 2 if plan.beside else 1
-        task = progress.add_task("starting", total=sides * (1 + len(plan.loads) * (1 + plan.cold)))
+        task = progress.add_task("starting", total=plan.steps)
         with settings_of(
             "kafka",
             plan.beside,
@@ -96,14 +105,19 @@ def run(*, quick: bool = False, plan: OutagePlan | None = None) -> dict[str, Any
         ) as here:
             capacities = here.capacities(progress, task)
             for load in plan.loads:
-                for what, found, one in (("outage", outages, _outage), ("cold start", colds, _cold)):
-                    for process in here.processes:
-                        if what == "cold start" and not plan.cold:
-                            continue
-                        text = f"{what} at {load:g} times capacity ({process.release.name})"
-                        progress.update(task, description=text)
-                        found.append(one(here, plan, load, process, capacities[0]))
-                        progress.advance(task)
+                for process in here.processes:
+                    progress.update(task, description=_text("outage", load, process.release.name))
+                    outages.append(_outage(here, plan, load, process, capacities[0]))
+                    progress.advance(task)
+                progress.update(task, description=_text("outage", load, NOTHING_KEPT))
+                outages.append(
+                    _outage(here, plan, load, here.processes[0], capacities[0], nothing_kept=True)
+                )
+                progress.advance(task)
+                for process in here.processes if plan.cold else ():
+                    progress.update(task, description=_text("cold start", load, process.release.name))
+                    colds.append(_cold(here, plan, load, process, capacities[0]))
+                    progress.advance(task)
             source, remarks = here.source, here.remarks
             versions = {p.release.name: p.version for p in here.processes}
     remarks.append(
@@ -124,8 +138,18 @@ def run(*, quick: bool = False, plan: OutagePlan | None = None) -> dict[str, Any
     return {"bench": "outage", "ratios": _ratios(outages, colds), "context": context}
 
 
+def _text(what: str, load: float, who: str) -> str:
+    return f"{what} at {load:g} times capacity ({who})"
+
+
 def _outage(
-    here: Setting, plan: OutagePlan, load: float, process: ReleaseProcess, capacity: float
+    here: Setting,
+    plan: OutagePlan,
+    load: float,
+    process: ReleaseProcess,
+    capacity: float,
+    *,
+    nothing_kept: bool = False,
 ) -> dict[str, Any]:
     # So long that rows still arrive when the last batch that is followed ends, however slow the starts.
     seconds = plan.before_s + plan.down_s + plan.longest_s + _STARTS_S
@@ -134,7 +158,8 @@ def _outage(
     source, sink = here.opened(schedule, 0.0, 0.0, rows)
     assert sink is not None
     control, checkpoint = str(here.fresh("control")), str(here.fresh("checkpoint"))
-    shedding = Shedding("gate", hold_s=here.target_s, control=control)
+    gate = Shedding("gate", hold_s=here.target_s, control=control)
+    shedding = Shedding("filter", rate=0.0) if nothing_kept else gate
     with contextlib.ExitStack() as stack:
 
         def started() -> float:
@@ -150,10 +175,10 @@ def _outage(
     before_last = [round(b.duration_s / here.target_s, 2) for b in before.ended[-3:]]
     return {
         "load": load,
-        "gate": process.release.name,
+        "gate": NOTHING_KEPT if nothing_kept else process.release.name,
         "last before": max(before_last, default=None),
         **_first(after, again, here.target_s, before.ended_at),
-        "ledger balanced": here.balanced(control),
+        "ledger balanced": None if nothing_kept else here.balanced(control),
     }
 
 
@@ -212,7 +237,7 @@ def _ratios(outages: list[dict[str, Any]], colds: list[dict[str, Any]]) -> dict[
     found = {}
     for name, rows in (("after_outage", outages), ("cold_start", colds)):
         for row in rows:
-            side = "" if row["gate"] == THIS else "_beside"
+            side = {THIS: "", NOTHING_KEPT: "_nothing_kept"}.get(row["gate"], "_beside")
             if row["first batch"] is not None:
                 found[f"first_batch_{name}{side}_at_{row['load']:g}"] = row["first batch"]
     return found

@@ -33,7 +33,7 @@ from headgate.spark.loop.loop import ControlLoop
 from headgate.store.keeping.crew import Crew
 from headgate.store.keeping.upkeep import Upkeep
 from headgate.store.lease import Watch, this_process
-from headgate.store.ledger.records import Ledger, queries_of
+from headgate.store.ledger.records import Ledger
 from headgate.store.ledger.segments import SEGMENT
 from headgate.store.plans import KEPT_PINS, PinnedPlan, PlanStore
 from headgate.store.settings_file import SettingsFile
@@ -206,14 +206,16 @@ class _Play:
         """What the last batches cost, and what there is now."""
         upkeep = Upkeep(self.control, _GATE, _QUERY, self.clock)
         upkeep.retention_s = self.spec.settings.retention_s
-        for _ in range(200):  # the process's own thread may be at it
+        folder = self.control / "gates" / _GATE / "queries"
+        for _ in range(200):  # the process's own thread may be at it, or remove a query that ended
             upkeep.run(ended=False)
-            if not any(upkeep.due().values()):
+            there, sizes = set(folder.iterdir()), _sizes(self.control)
+            at_rest = there == set(folder.iterdir()) and not any(f.name.startswith(".") for f in there)
+            if at_rest and not any(upkeep.due().values()):
                 break
             time.sleep(0.05)
         totals = Ledger(self.control, _GATE, _QUERY).totals()
         task, loop = (sorted(times) for times in zip(*costs, strict=True))
-        sizes = _sizes(self.control)
         return {
             "task_ms": 1e3 * statistics.median(task),
             "loop_ms": 1e3 * statistics.median(loop),
@@ -221,7 +223,7 @@ class _Play:
             **gauges(),
             "files": len(sizes),
             "bytes": sum(sizes),
-            "queries": len(queries_of(self.control, _GATE)),
+            "queries": len(there),
             "batches": totals.all.batches,
             "shed": totals.all.shed / totals.all.arrived,
             "not_by_plan": totals.all.batches - totals.all.origins.get("plan", 0),
