@@ -157,6 +157,40 @@ def test_killed_between_any_two_steps_each_row_is_there_once(
     assert len(list((tmp_path / "late").glob("headgate_slice=*"))) == 1
 
 
+def test_rows_that_count_and_could_not_be_shown_are_shown_by_the_next_run(
+    spark, shed: ShedQuery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind the decision nothing is dropped: it is the only copy."""
+    with monkeypatch.context() as patched:
+        patched.setattr(FileSink, "show", _away)
+        with pytest.raises(OSError, match="away"):
+            hg.repay(spark, GATE, shed.control, tmp_path / "late", batches=[0, 1], slice_batches=2)
+    done = hg.repay(spark, GATE, shed.control, tmp_path / "late", batches=[0, 1])
+    assert (done.complete, done.batches) == (True, 2)
+    ids = ids_in(spark, tmp_path / "late")
+    assert len(ids) == len(set(ids)) == done.rows > 0
+
+
+def test_a_function_that_had_its_rows_gets_them_no_more_where_the_mark_alone_is_missing(
+    spark, shed: ShedQuery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    got: list[str] = []
+
+    def take(frame: DataFrame, slice_id: str) -> None:
+        got.append(slice_id)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Slice, "mark", _away)
+        with pytest.raises(OSError, match="away"):
+            hg.repay(spark, GATE, shed.control, take, batches=[0, 1], slice_batches=2)
+    done = hg.repay(spark, GATE, shed.control, take, batches=[0, 1])
+    assert (done.complete, done.batches, len(got)) == (True, 2, 1)
+
+
+def _away(*given: Any, **named: Any) -> None:
+    raise OSError("the mount is away")
+
+
 def test_rows_that_changed_since_they_were_compared_do_not_count(
     spark, shed: ShedQuery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,9 +144,28 @@ def test_rows_that_count_are_not_given_up(control: Path) -> None:
     assert left.decided == 1
     taken = us.take_over(left)
     assert taken is not None
-    taken.give_up()
+    assert not taken.give_up()
     assert us.take([1], FILES) is None
     assert us.unfinished()[0].decided == 1
+
+
+@pytest.mark.parametrize("given", [FUNCTION, Given("delta", "/lake/late", "delta")])
+def test_what_may_have_rows_keeps_its_slice_though_it_began_while_others_looked(
+    control: Path, given: Given
+) -> None:
+    slow = _slices(control, FAR).take([1], given)
+    assert slow is not None
+    us = _slices(control)
+    (left,) = us.unfinished()
+    assert slow.begin({1: 3}), "it may write from now on"
+    taken = us.take_over(left)
+    assert taken is not None
+    assert not taken.give_up()
+    assert us.take([1], given) is None, "never the same rows under another id"
+    now = us.now(left)
+    assert now is not None
+    taken.resume(now)
+    assert (taken.id, taken.batches, taken.shed) == (slow.id, (1,), {1: 3})
 
 
 def test_a_dead_process_of_this_machine_is_known_at_once_and_one_takes_over(control: Path) -> None:

@@ -110,6 +110,8 @@ class FileSink(Sink):
         hidden, shown = self._hidden(one, attempt), self.shown(one.id)
         if not self._exists(shown):
             if not self._exists(hidden):
+                if self._exists(shown):  # another process renamed it between the two looks
+                    return
                 raise HeadgateError(
                     f"slice {one.id}: its rows were written to {hidden}, and are neither there nor at "
                     f"{shown}: restore the folder; what is marked as repaid is never written twice"

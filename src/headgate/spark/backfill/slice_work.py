@@ -69,20 +69,21 @@ class SliceWork:
         with _beating(one):
             records = self._records(one.batches)
             read, bad = self._read(records)
-            self.done.left_open.update(bad)
+            self.done.left_open.update(bad | _without_record(one, records))
             shed = {b: records[b].shed for b in read}
             if not shed:
                 one.give_up()
                 return Work()
             if not one.begin(shed):  # it was given up while this process slept
+                self.done.elsewhere.extend(sorted(shed))
                 return Work()
             try:
                 return self._hand_on(one, read, records)
             except BaseException:
                 if self._sink.can_give_up:
                     with suppress(OSError):
-                        one.give_up()
-                        self._sink.drop(one, one.attempt)
+                        if one.give_up():  # else its rows count, and this is their only copy
+                            self._sink.drop(one, one.attempt)
                 raise
 
     def _note_others(self, batches: set[int]) -> None:
@@ -165,38 +166,44 @@ class SliceWork:
         same = left.given == self._sink.given
         giveable = not left.has_begun or (left.given.kind == "files" and left.decided is None)
         if not giveable and not same:
-            was = "a function" if left.given.kind == "function" else f"{left.given.to!r}"
-            why = (
-                f"was begun for {was} in slice {left.id} by a process that is gone: run again with the "
-                "same to= to end it, as only there can be told whether its rows are in"
-            )
-            self.done.left_open.update(dict.fromkeys(sorted(mine), why))
+            self._leave_open(left, mine)
             return
         one = self.slices.take_over(left)
         if one is None:  # another process is at it
             self.done.elsewhere.extend(sorted(mine))
             self.ended |= mine
             return
-        if giveable:
-            one.give_up()
-            outcome = next((u for u in self.slices.unfinished() if u.id == left.id), None)
-            if outcome is None or outcome.decided is None:
-                if same:
-                    self._sink.drop(one, left.attempt)
-                return
-            left = outcome  # it decided a moment before
-        if left.given.kind == "files" and left.decided is not None:
-            self._sink.show(one, left.decided)
+        if giveable and one.give_up():
+            if same:
+                self._sink.drop(one, left.attempt)
+            return
+        now = self.slices.now(left) if giveable else left  # it began, or decided, a moment before
+        if now is None:
+            return
+        if not same:
+            self._leave_open(now, mine)
+            return
+        one.resume(now)
+        if now.decided is not None:  # its rows are written and count: only the mark is missing
+            self._sink.show(one, now.decided)
             self._finish(one, 0.0, 0)
             return
         self._again(one, bar)
+
+    def _leave_open(self, left: Left, mine: set[int]) -> None:
+        was = "a function" if left.given.kind == "function" else f"{left.given.to!r}"
+        why = (
+            f"was begun for {was} in slice {left.id} by a process that is gone: run again with the "
+            "same to= to end it, as only there can be told whether its rows are in"
+        )
+        self.done.left_open.update(dict.fromkeys(sorted(mine), why))
 
     def _again(self, one: Slice, bar: Bar) -> None:
         """The same slice to a sink that may have it already, and tells by its id."""
         with _beating(one):
             records = self._records(one.batches)
             read, bad = self._read(records)
-            bad |= {b: "has no record any more" for b in one.batches if b not in records}
+            bad |= _without_record(one, records)
             if bad:
                 which = ", ".join(map(str, sorted(bad)))
                 why = f"is in slice {one.id}, which cannot be ended: batch {which} is not as recorded"
@@ -204,6 +211,10 @@ class SliceWork:
                 return
             work = self._hand_on(one, read, records)
             bar(work.rows_read, len(one.batches))
+
+
+def _without_record(one: Slice, records: Mapping[int, Record]) -> dict[int, str]:
+    return {b: "has no record any more" for b in one.batches if b not in records}
 
 
 def _arrived(records: Mapping[int, Record], batches: Sequence[int]) -> int:

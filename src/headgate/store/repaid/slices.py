@@ -92,10 +92,21 @@ class Slice:
         held = claim_json(self._at / "outcome.json", {"attempt": self.attempt})
         return isinstance(held, dict) and held.get("attempt") == self.attempt
 
-    def give_up(self) -> None:
-        """Let its batches be free again; without effect where its rows count already."""
-        claim_json(self._at / "begun.json", {"given_up": True})
-        claim_json(self._at / "outcome.json", {"given_up": True})
+    def give_up(self) -> bool:
+        """Let its batches be free again; False, and without effect, where that is too late.
+
+        It is once its rows count. Only of files can rows be dropped that do not count: a function, or a
+        table, may have them as soon as the slice has begun, and must get them under the same id.
+        """
+        begun = claim_json(self._at / "begun.json", {"given_up": True})
+        if self.given.kind != "files" and not _says_given_up(begun):
+            return False
+        return _says_given_up(claim_json(self._at / "outcome.json", {"given_up": True}))
+
+    def resume(self, left: Left) -> None:
+        """Its batches are those with which it has begun meanwhile."""
+        self.shed = left.shed()
+        self.batches = tuple(sorted(self.shed))
 
     def mark(self, rows: Mapping[int, int], seconds: float, now: float) -> Mark:
         """It is done: these rows of its batches are where they were to go."""
@@ -118,7 +129,7 @@ class Left:
     @property
     def given_up(self) -> bool:
         """Whether its batches are free again."""
-        return any(isinstance(said, dict) and "given_up" in said for said in (self.begun, self.outcome))
+        return _says_given_up(self.begun) or _says_given_up(self.outcome)
 
     @property
     def has_begun(self) -> bool:
@@ -241,6 +252,10 @@ class Slices:
         """Slices that somebody took in hand, and that are neither done nor given up."""
         return [one for one in self._known().values() if not one.given_up]
 
+    def now(self, one: Left) -> Left | None:
+        """What the store has of it by now; None if it is done or given up."""
+        return next((left for left in self.unfinished() if left.id == one.id), None)
+
     def claimed_by(self, slice_id: str) -> list[int]:
         """The batches whose latest claim names this slice."""
         found = self._claims()
@@ -269,8 +284,9 @@ class Slices:
         number = one.attempt + 1
         if not self._attempt(one.id, number, one.given):
             return None
-        shed = one.shed()
-        return Slice(self.folder, one.id, one.given, number, tuple(sorted(shed)), shed)
+        taken = Slice(self.folder, one.id, one.given, number)
+        taken.resume(one)
+        return taken
 
     def _attempt(self, slice_id: str, number: int, given: Given) -> bool:
         path = self.folder / "slices" / slice_id / f"attempt-{number:04d}.json"
@@ -294,6 +310,10 @@ class Slices:
         for mark in old:
             self.marks.forget(mark.slice)
         return len(old)
+
+
+def _says_given_up(said: Any) -> bool:
+    return isinstance(said, dict) and "given_up" in said
 
 
 def _value(path: Place) -> Any:
