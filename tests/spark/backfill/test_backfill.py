@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 
 import headgate as hg
 from headgate.core.plan import KEEP_ALL
+from headgate.spark.backfill.offsets import BatchOffsets
 from headgate.spark.gate.pin.plan_source import PlanReader
 from headgate.spark.gate.shape import GateShape
 from headgate.spark.loop.loop import ControlLoop
@@ -181,6 +182,24 @@ def test_recount_knows_old_batches_from_the_records_beside_them(
     assert "batch 4 cannot be settled" in caplog.text
     assert "batch 5 cannot be settled" in caplog.text
     assert audit(control)[0].unsettled == [4, 5], "and verify goes on naming them"
+
+
+def test_recount_settles_what_it_can_where_the_source_lost_another_batch(
+    spark, shed_stream, control: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, reader = shed_stream
+    _lose(control, 3, 8)
+
+    def lost(offsets: BatchOffsets) -> DataFrame:
+        if offsets.batch == 3:
+            return spark.read.schema(SCHEMA).json(str(tmp_path / "gone"))
+        return reader(offsets)
+
+    (settled,) = hg.recount(spark, "b", control, lost, checkpoint=tmp_path / "checkpoint")
+    assert settled.batch == 8
+    assert settled.started_at > 0.0, "when its plan was pinned"
+    assert "batch 3 cannot be settled" in caplog.text
+    assert audit(control)[0].unsettled == [3]
 
 
 def test_a_driver_that_starts_notes_what_killed_ones_left(

@@ -29,6 +29,7 @@ from headgate.spark.backfill.parts import Parts, listed, query_named, shed_of, u
 from headgate.spark.backfill.reread import Rows, counted_again, mismatches
 from headgate.spark.calls import explained
 from headgate.spark.checkpoint import open_checkpoint
+from headgate.spark.worker_errors import said_by_spark
 from headgate.store.folder import used_control_folder
 from headgate.store.gate_files.begun import begun_offsets, forget_begun
 from headgate.store.ledger.audit import audit
@@ -144,8 +145,11 @@ def recount(
         try:
             bare, offsets = _known_of(folder, gate, name, batch, records, place)
             counts = counted_again(parts.of(bare, offsets))
-        except (HeadgateError, OSError) as error:
-            left[batch] = f"cannot be settled: {error}"
+        except Exception as error:
+            said = error if isinstance(error, HeadgateError | OSError) else said_by_spark(error)
+            if said is None:
+                raise
+            left[batch] = f"cannot be settled: {said}"  # the others can be, all the same
             continue
         record = replace(
             bare, arrived=counts.arrived, kept=counts.kept, shed=counts.arrived - counts.kept,
@@ -170,19 +174,20 @@ def _known_of(
     doubtful = records.get(batch)
     if doubtful is not None:
         return doubtful, offsets_in_record(doubtful)
-    pinned = PlanStore(folder, gate, query).pinned(batch)
+    store = PlanStore(folder, gate, query)
+    pinned, begun_at = store.pinned(batch), store.begun_at(batch)
     if pinned is None:
         raise BadArgument(f"batch {batch} has no pin any more")
     try:
         offsets = offsets_in_checkpoint(checkpoint, batch)
     except BadArgument:
-        noted = begun_offsets(PlanStore(folder, gate, query).folder, batch)
+        noted = begun_offsets(store.folder, batch)
         if noted is not None:
             offsets = BatchOffsets(batch, *noted)
         else:
             offsets = offsets_between(batch, records.get(batch - 1), records.get(batch + 1))
     bare = Record(gate, query, batch, 0, 0, 0, pinned.plan, pinned.shape, pinned.origin)
-    return replace(bare, attempt=pinned.attempt), offsets
+    return replace(bare, attempt=pinned.attempt, started_at=begun_at or 0.0), offsets
 
 
 def _pick(ledger: Ledger, batches: Sequence[int]) -> list[Record]:
