@@ -123,6 +123,30 @@ def test_records_expire_and_their_sums_stay(control: Path) -> None:
     assert (verdict.batches, verdict.records_from, verdict.expired["batches"]) == (5, 40, 40)
 
 
+def test_segments_expire_in_order_also_behind_a_batch_that_was_counted_again(control: Path) -> None:
+    """A recount does not say when its batch began; what comes behind it is no hole in the books."""
+    found = filled(control, 45)
+    close_all(found)
+    found.append(record(3, kept=50, shed=50, started_at=0.0))
+    close_all(found, 4e9)  # long after the segments behind it have expired
+    assert found.expire(BEGAN + 25) == 2
+    assert found.begins() == 20
+    found.append(record(21, started_at=BEGAN + 1e5))  # as in a query whose checkpoint was rolled back
+    close_all(found, 4e9)
+    assert found.expire(BEGAN + 39) == 0, "what is behind a younger segment waits for it"
+    (verdict,) = audit(control)
+    assert (verdict.records_from, verdict.missing) == (20, [])
+
+
+def test_a_reader_misses_nothing_that_was_set_aside_behind_its_listing(control: Path) -> None:
+    found = filled(control, 15)
+    files = Segments(control / "gates" / "g" / "queries" / "q" / "ledger")
+    listed = files.listing()
+    files.set_aside(0, 1)
+    found.append(record(3, kept=50, shed=50))  # a new file of the old name
+    assert len(list(files.values(0, listed))) == 11
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("late", [False, True])
 def test_a_kill_at_any_step_of_closing_loses_and_doubles_nothing(tmp_path: Path, late: bool) -> None:

@@ -8,6 +8,7 @@ asks, so that it may be lost or late and is never wrong.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -130,24 +131,31 @@ def close_one(segments: LedgerFiles, now: float) -> bool:
 
 
 def expirable(segments: LedgerFiles, older_than: float, most: int | None = None) -> list[int]:
-    """Closed segments whose batches all began before this time, oldest first; never the latest."""
+    """Closed segments whose batches all began before this time, in order; never the latest.
+
+    None behind a younger one (of a checkpoint that was rolled back): then all batches before some number
+    have expired, and all others have not, which is what `LedgerTotals.begins` says.
+    """
     listing = segments.listing()
     busy = {*listing.plain, *(p.segment for p in listing.closing)}
-    found, younger = [], 0
+    found: list[int] = []
     for segment in listing.numbers[:-1]:
-        if segment in busy:
-            continue
+        if segment in busy or len(found) == most:
+            break
         try:
-            expired = all(segments.summary(p).last_at < older_than for p in listing.parts(segment))
+            if _last_at(segments, listing.parts(segment)) >= older_than:
+                break
         except FileNotFoundError:
-            continue
-        if expired:
-            found.append(segment)
-        else:
-            younger += 1
-        if younger > 2 or (most is not None and len(found) >= most):
-            break  # they are in order of time but for those of a checkpoint that was rolled back
+            break
+        found.append(segment)
     return found
+
+
+def _last_at(segments: LedgerFiles, parts: Sequence[Part]) -> float:
+    """When the last of a segment's batches began; where no record says it, when it was closed."""
+    found = [segments.summary(part) for part in parts]
+    known = [summary.own.last_at for summary in found if summary.own.last_at is not None]
+    return max(known or [summary.closed_at for summary in found])
 
 
 def expire_one(segments: LedgerFiles, older_than: float) -> bool:

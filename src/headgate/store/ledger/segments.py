@@ -96,11 +96,13 @@ class Segments(LedgerFiles):
                     return
 
     def open_lines(self, segment: int, listing: Listing) -> list[bytes] | None:
-        """The lines of the open file."""
+        """The lines of the open file; it may be a new one of the old name."""
         try:
-            return self.plain(segment).read_bytes().splitlines()
+            lines = self.plain(segment).read_bytes().splitlines()
         except FileNotFoundError:
             return None if segment in listing.plain else []
+        # Set aside since the listing was taken: what was in it then is in a part that it does not name.
+        return lines if self.listing().parts(segment) == listing.parts(segment) else None
 
     def appended(self, since: Mark | None) -> tuple[Mark, list[bytes] | None]:
         """Reads on where the mark says, in the files that are still the same."""
