@@ -148,6 +148,14 @@ def test_a_ledger_has_its_classes_by_name_and_leaves_doubt_out(control: Path) ->
     assert "1 doubtful batches are left out" in seen.remarks
 
 
+def test_a_batch_that_was_counted_again_says_nothing_of_durations(control: Path) -> None:
+    records = VirtualGate(control).batches(30, 2_000)
+    lost = Record("g", "q", 30, 2_000, 1_000, 1_000, Plan(0.5), evidence=Evidence(repaired=True))
+    seen = recorded_by_ledger([*records, lost], 1000)
+    assert seen.batches == recorded_by_ledger(records, 1000).batches
+    assert "1 batches that were counted again, without a duration, are left out" in seen.remarks
+
+
 def test_only_the_latest_batches_of_a_long_ledger(control: Path) -> None:
     records = VirtualGate(control).batches(50, 2_000)
     seen = recorded_by_ledger(records, 30)

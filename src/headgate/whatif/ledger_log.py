@@ -14,10 +14,12 @@ __all__ = ["recorded_by_ledger", "target_that_held"]
 def recorded_by_ledger(records: Iterable[Record], most: int) -> Recording:
     """Records of one gate in one query, with the value classes that its policy counts.
 
-    Doubtful records are left out: their counts cannot be true.
+    Doubtful records are left out: their counts cannot be true. So are batches that were counted again
+    after their report was lost: nobody knows how long they took.
     """
     records = list(records)
-    trusted = [r for r in records if not r.evidence.doubt]
+    sure = [r for r in records if not r.evidence.doubt]
+    trusted = [r for r in sure if r.duration_s > 0.0]
     labels: dict[int, str] = {}
     for record in reversed(trusted):
         keys = [int(key) for key in record.found.groups if key.isdecimal()]
@@ -26,8 +28,11 @@ def recorded_by_ledger(records: Iterable[Record], most: int) -> Recording:
         }
     labels = dict(sorted(labels.items()))
     remarks = []
-    if len(trusted) < len(records):
-        remarks.append(f"{len(records) - len(trusted):,} doubtful batches are left out")
+    if len(sure) < len(records):
+        remarks.append(f"{len(records) - len(sure):,} doubtful batches are left out")
+    if len(trusted) < len(sure):
+        count = len(sure) - len(trusted)
+        remarks.append(f"{count:,} batches that were counted again, without a duration, are left out")
     if any(r.plan.exceptions for r in trusted) and not labels:
         remarks.append(
             "the gate's groups are not counted in the ledger: one rate for all rows stands in for them"
