@@ -71,6 +71,8 @@ def test_the_exit_code_says_what_is_left(control: Path, asked: list[dict[str, An
         (["--option", "plain"], "NAME=VALUE"),
         (["--prepare", "nowhere.module:f"], "MODULE:FUNCTION"),
         (["--prepare", "json"], "no colon"),
+        (["--prepare", "..json:dumps"], "MODULE:FUNCTION"),
+        (["--batches", "\u00b2"], "12,15-20"),
         (["--query", "other"], "no query"),
         (["--format", "avro"], "avro"),
     ],

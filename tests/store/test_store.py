@@ -209,6 +209,12 @@ def test_an_address_of_another_kind_is_refused_with_what_to_do(
         find(url)
 
 
+def test_an_address_that_is_none_is_refused_without_what_may_be_a_password() -> None:
+    with pytest.raises(ControlFolderError, match=r"no address .* write s3://bucket/path") as refused:
+        open_control_folder("s3://key:geheim@[bucket/x")
+    assert "geheim" not in str(refused.value)
+
+
 def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(ControlFolderError, match="cannot be written"):

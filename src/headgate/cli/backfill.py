@@ -161,7 +161,7 @@ def _numbers(text: str) -> list[int]:
     found: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
+        if not first.isdecimal() or (dash and not last.isdecimal()):
             raise BadArgument(f"--batches {text!r}: write batches and spans of them, 12,15-20")
         span = range(int(first), int(last or first) + 1)
         if len(span) > 1_000_000:
@@ -195,7 +195,7 @@ def _function(text: str) -> Any:
             raise ValueError("there is no colon in it")
         sys.path.insert(0, "")  # the folder that the command is given in
         found = getattr(importlib.import_module(module), name)
-    except (AttributeError, ImportError, ValueError) as error:
+    except (AttributeError, ImportError, TypeError, ValueError) as error:
         raise BadArgument(
             f"--prepare {text!r}: {error}; write MODULE:FUNCTION, a function of a DataFrame that can be "
             "imported from here"

@@ -133,7 +133,11 @@ def address_alone(what: str, text: str, error: type[BadArgument | ControlFolderE
     found = _URL.match(text)
     if found is None or found[1].lower() == "file":
         return text
-    scheme, parts = found[1].lower(), urlsplit(text)
+    try:
+        scheme, parts = found[1].lower(), urlsplit(text)
+    except ValueError as why:  # brackets that do not pair
+        shown = text.rpartition("@")[2]  # what is in front may be a password
+        raise error(f"{what}={shown!r} is no address ({why}): write s3://bucket/path") from None
     shown = f"{scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
     user = parts.netloc.rpartition("@")[0]
     container = scheme in ("abfs", "abfss")  # abfss://container@account.dfs.core.windows.net/path
