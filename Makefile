@@ -42,7 +42,7 @@ $(CLASSES): $(STAMP) | java
 	  $(BIN)/python -m tests.harness.jvm.class_archive; wait
 
 # What FAST=1 leaves out needs no Java.
-test: $(if $(FAST),,java $(CLASSES)) $(STAMP) ## on a real Spark and a real Kafka broker: 20 to 30 minutes; FAST=1 without Spark: a minute or two
+test: $(if $(FAST),,java $(CLASSES)) $(STAMP) ## on a real Spark and a real Kafka broker: 10 to 25 minutes; FAST=1 without Spark: a minute or two
 	$(if $(FAST),HEADGATE_FAST=1 )$(BIN)/python -m pytest -q -n 3 --dist loadscope --junitxml=out/tests/junit.xml $(if $(FAST), \
 	  --ignore=tests/spark --ignore=tests/kafka --ignore=tests/lab/spark --ignore=tests/demo -m "not long and not spark and not slow",-m "not long")
 
