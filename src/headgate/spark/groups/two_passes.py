@@ -114,7 +114,8 @@ def _counts(frame: DataFrame, strata: StrataShape, hashed: Column) -> pa.Table:
     if strata.draw == "fixed":
         found.append(F.min(hashed).alias("lowest"))
     if strata.value is not None:
-        value = F.nanvl(F.col(strata.value).cast("double"), F.lit(None))
+        number = F.col(strata.value).cast("double")
+        value = F.when(F.abs(number) < F.lit(float("inf")), number)  # to Spark NaN is above infinity
         found += [F.avg(value).alias("mean"), F.coalesce(F.stddev(value), F.lit(0.0)).alias("spread")]
     if strata.accuracy is not None and strata.pane_us:
         found += [F.min(strata.micros()).alias("earliest"), F.max(strata.micros()).alias("latest")]
@@ -124,7 +125,8 @@ def _counts(frame: DataFrame, strata: StrataShape, hashed: Column) -> pa.Table:
 
 
 def _numbers(counts: pa.Table, name: str) -> npt.NDArray[np.float64]:
-    return np.asarray(np.nan_to_num(counts[name].to_numpy().astype(np.float64)))
+    found = counts[name].to_numpy().astype(np.float64)
+    return np.where(np.isnan(found), 0.0, found)
 
 
 def quotas_of(counts: pa.Table, strata: StrataShape, plan: Plan, salt: int) -> Allocation:
