@@ -13,7 +13,7 @@ from headgate.core.plan import Plan
 from headgate.core.plan_parts import DrawLevel
 from headgate.spark.groups.strata import StrataShape
 from headgate.spark.groups.task import ABOUT, PartitionStrata, Sampling
-from headgate.spark.groups.two_passes import quotas_of
+from headgate.spark.groups.two_passes import needs_of, quotas_of
 
 #: Three groups of a thousand rows, whose values are spread alike.
 GROUPS, ROWS = 3, 1000
@@ -59,3 +59,26 @@ def test_a_batch_frame_treats_such_a_spread_alike() -> None:
     counts = pa.table({"k": range(GROUPS), "n": [ROWS] * GROUPS, "spread": [float("inf"), 2.0, 2.0]})
     shape = StrataShape(("route",), "neyman", 1, "exceed", value="fare", passes=True)
     assert quotas_of(counts, shape, Plan(0.1), 0).quotas.tolist() == [1, 150, 149]
+
+
+def _needs(times: list[int | None]) -> list[float]:
+    """The rows that an accuracy needs of groups whose rows all have this time, in minutes."""
+    minute, n = 60_000_000, len(times)
+    micros = pa.array([None if t is None else t * minute for t in times], pa.int64())
+    counts = pa.table(
+        {
+            "n": [ROWS] * n, "mean": [10.0] * n, "spread": [2.0] * n,
+            "earliest": micros, "latest": micros,
+        }
+    )  # fmt: skip
+    shape = StrataShape(
+        ("route",), "need", 1, "exceed", time="at", pane_us=10 * minute, window_us=30 * minute,
+        value="fare", accuracy=("fare", 0.02, 0.95, 100), passes=True,
+    )  # fmt: skip
+    return needs_of(counts, shape, Plan(1.0)).tolist()
+
+
+def test_rows_without_a_time_say_nothing_of_the_time_that_a_batch_spans() -> None:
+    known = [29_000_000, 29_000_001, 29_000_002]
+    assert _needs([*known, None])[:3] == _needs(known)
+    assert _needs([None]) == _needs([0, 10])[:1], "as of a whole pane"
