@@ -144,6 +144,31 @@ def test_a_task_that_knows_nothing_sets_its_price_as_soon_as_it_does() -> None:
     assert 0.8 < now < 1.3
 
 
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_a_task_that_sets_its_price_again_and_again_counts_its_rows_once(pieces: int) -> None:
+    """What it remembers is how many rows the next task has: of too many, that one drops a third."""
+    policy, costs = InlinePolicy("balanced", hg.average("1 second")), PriceShedding().build_costs()
+    first, rows, now = policy.build(costs, 0.0, 1, None), 1000 // pieces, 0.0
+    for piece in range(pieces):
+        first.expect(Expected(["k"] * rows, [0.0] * rows, more=piece + 1 < pieces), now)
+        for _ in range(rows):
+            if first.offer("k", 0.0, now)[0]:
+                now += 0.0005
+                first.done("k", 0.0005, now)
+    assert first.state()["ahead"][2] == 1000
+    # Work that fits, in two pieces: nothing is dropped.
+    costs = policy.costs()
+    costs.learn(stable_key("k"), 0.0005, 1000)
+    second, kept, now = policy.build(costs, costs.mean, 1, first.state()), 0, 0.0
+    for piece in range(2):
+        second.expect(Expected(["k"] * 500, [0.0] * 500, more=piece == 0), now)
+        for _ in range(500):
+            if second.offer("k", 0.0, now)[0]:
+                kept, now = kept + 1, now + 0.0005
+                second.done("k", 0.0005, now)
+    assert kept == 1000
+
+
 def test_rows_that_follow_have_their_share_of_the_room() -> None:
     policy = InlinePolicy("balanced", hg.average("1 second"))
     costs = policy.costs()

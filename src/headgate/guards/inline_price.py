@@ -108,6 +108,9 @@ class InlinePrice(InlineShedder):
 
     def expect(self, rows: Expected, now_s: float) -> None:
         """Set the price for them; while little is known of costs, again and again."""
+        self._look(rows, now_s)
+
+    def _look(self, rows: Expected, now_s: float, again: bool = False) -> None:
         self._at_hand, self._again_at = None, math.inf
         if self._executed < self._known:
             self._at_hand, self._again_at = rows, max(_FEWEST, 2.0 * self._executed)
@@ -116,7 +119,7 @@ class InlinePrice(InlineShedder):
         doubt = 0.0
         if self._executed < self._known:
             doubt = 2.0 / math.sqrt(self._executed) if self._executed >= _FEWEST else math.inf
-        self._ahead.plan(self._price, rows, costs, now_s, doubt)
+        self._ahead.plan(self._price, rows, costs, now_s, doubt, again)
 
     def offer(self, key: Hashable, arrived_s: float, now_s: float) -> Answer:
         """Ask the latency check, then the price, then throw the coin."""
@@ -165,7 +168,7 @@ class InlinePrice(InlineShedder):
             rows = self._at_hand.after(self._ahead.turn)
             self._again_at = math.inf
             if rows.keys:
-                self.expect(rows, now_s)
+                self._look(rows, now_s, again=True)
 
     def _fold(self) -> None:
         for key, (_, _, runs, seconds) in self._met.items():

@@ -70,6 +70,8 @@ class LookAhead:
         self._absolute = isinstance(target, AbsoluteLatency)
         self._one_mean = isinstance(target, AverageLatency)
         self._work = self._span = 0.0
+        #: The same before the rows at hand were looked at.
+        self._load_before = (0.0, 0.0)
         #: Rows of the task before, and of this one so far.
         self._before = self._rows = 0.0
         self._began: float | None = None
@@ -79,21 +81,30 @@ class LookAhead:
         self.turn = 0
 
     def plan(
-        self, price: Price, rows: Expected, costs_s: Sequence[float], now_s: float, doubt: float = 0.0
+        self,
+        price: Price,
+        rows: Expected,
+        costs_s: Sequence[float],
+        now_s: float,
+        doubt: float = 0.0,
+        again: bool = False,
     ) -> None:
         """Set the price for these rows, which will cost this much each.
 
         Their work may be less by the share `doubt`. Where they would fit then, the price is left to
-        follow the queue.
+        follow the queue. `again` says that these are what is left of the rows before: they count once,
+        and what was made of their load is replaced.
         """
         self._turns, self.turn, self._from = [], 0, now_s
         costs = np.asarray(costs_s, np.float64)
         work, dearest = float(costs.sum()), float(costs.max())
+        count = len(costs)
+        if not again:
+            self._rows += count
+            self._load_before = self._work, self._span
         if work <= 0.0 or math.isinf(doubt):
             return
-        count = len(costs)
         self._compare(work, rows.arrivals_s)
-        self._rows += count
         room = self._room(rows, now_s)
         # Those that follow are like these, and have their share of the room.
         share = count / (count + self._following(rows))
@@ -130,8 +141,9 @@ class LookAhead:
         count = len(arrivals_s)
         keeps = math.exp(-count / self._rule.load_rows)
         span = max(arrivals_s) - min(arrivals_s)
-        self._work = self._work * keeps + work
-        self._span = self._span * keeps + span * count / max(1, count - 1)
+        before, span_before = self._load_before
+        self._work = before * keeps + work
+        self._span = span_before * keeps + span * count / max(1, count - 1)
 
     @property
     def _drains(self) -> bool:

@@ -82,6 +82,22 @@ def test_a_list_that_cannot_be_written_is_written_later(
     assert DroppedLists(str(tmp_path), "q").batches() == [1]
 
 
+def test_a_batch_that_dropped_nothing_in_the_end_is_known_to_have_dropped_nothing(
+    task: None, tmp_path: Path
+) -> None:
+    killed = DroppedRows(str(tmp_path), "row")
+    killed.add(_rows(1, 2), ["price"] * 2)
+    killed.close()
+    lister, lists = Lister(str(tmp_path), "q", "guard 'g'"), DroppedLists(str(tmp_path), "q")
+    lister.take(7, [], {})  # the attempt that counts
+    lister.take(8, [f"row-0-{'a' * 32}.parquet"], {"price": 1})
+    lister.take(9, [], {})
+    assert lists.unlisted() == []
+    assert lists.batches() == [7, 8], "where nobody left files, no list is needed"
+    assert next(lists.read()) == DroppedList(7, (), {})
+    assert not list(Path(rows_place(str(tmp_path), "q", 7)).iterdir())
+
+
 def test_batches_whose_report_was_lost_are_told(task: None, tmp_path: Path) -> None:
     lost = DroppedRows(str(tmp_path), "row")
     lost.add(_rows(1), ["price"])

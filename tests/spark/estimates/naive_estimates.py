@@ -115,6 +115,11 @@ def careful_total(y: Values, weights: Sequence[float], confidence: float = 0.95)
     return careful(plain, shed, luck, known, freedom, confidence=confidence)
 
 
+def exact(weights: Sequence[float]) -> bool:
+    """Whether nothing was shed; rows without a value count, as those they stand for may have one."""
+    return all(w <= 1.0 for w in weights)
+
+
 def answer(
     value: float, stderr: float | None, low: Any, high: Any, weights: Sequence[float]
 ) -> Estimate:
@@ -132,8 +137,8 @@ def ratio(a: Values, b: Values, weights: Sequence[float], confidence: float = 0.
     seen = [w for *_, w in rows]
     shed = [(p - r * q, w) for p, q, w in rows if w > 1.0]
     if len(shed) < 2:
-        error = 0.0 if not shed else None
-        return answer(r, error, r if not shed else None, r if not shed else None, seen)
+        error, end = (0.0, r) if exact(weights) else (None, None)
+        return answer(r, error, end, end, seen)
     if all(kind(w) == "counted" for _, w in shed) and whole([w for _, w in shed]):
         centre = math.fsum(v(w) * e for e, w in shed) / math.fsum(v(w) for _, w in shed)
         shed = [(e - centre, w) for e, w in shed]
@@ -166,7 +171,7 @@ def total(y: Values, weights: Sequence[float], confidence: float = 0.95) -> Esti
         parts.append((part, max(1.0, n - 1)))
         variance += part
     weight = [w for _, w in seen]
-    if len(coins) + len(counted) == 1:
+    if len(coins) + len(counted) < 2 and not exact(weights):
         return answer(value, None, None, None, weight)
     pull = 0.0
     if coins:
@@ -235,7 +240,7 @@ def quantile(y: Values, weights: Sequence[float], p: float, confidence: float = 
 
     seen = [w for _, w in rows]
     shed = [w for w in seen if w > 1.0]
-    if len(shed) == 1:
+    if len(shed) < 2 and not exact(weights):
         return answer(at(p), None, None, None, seen)
     z = t(worth(shed) - 1 if shed else 1.0, confidence)
     width = z * math.sqrt(p * (1 - p) * sum(map(v, seen))) / sum(seen)

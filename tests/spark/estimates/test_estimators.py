@@ -74,6 +74,8 @@ def groups(spark: SparkSession) -> tuple[Any, dict[int, Any]]:
     made[len(made)] = ([1.0], [1.0], [10.0])
     made[len(made)] = ([1.0, 2.0], [1.0, 1.0], [1.0, 10.0])
     made[len(made)] = ([None, None], [1.0, 1.0], [3.0, 10.0])
+    made[len(made)] = ([1.0, 2.0, None, None], [1.0] * 4, [1.0, 1.0, 3.0, 10.0])
+    made[len(made)] = ([1.0, 2.0, None, None], [1.0] * 4, [1.0] * 4)
     rows = [(g, *row) for g, columns in made.items() for row in zip(*columns, strict=True)]
     return spark.createDataFrame(rows, SCHEMA).repartition(3), made
 
@@ -164,6 +166,8 @@ def said(spark: SparkSession) -> dict[str, Any]:
         "nulls": [(5.0 if i < 30 else None, 1.0, 4.0) for i in range(40)],
         "none, coins": [(None, 1.0, 4.0)] * 50,
         "none, draw": [(None, 1.0, quarter)] * 50,
+        "by chance": [(1.0 + i % 2, 1.0, 1.0) for i in range(30)] + [(None, 1.0, 50.0)] * 40,
+        "whole but nulls": [(5.0 if i % 3 else None, 1.0, 1.0) for i in range(30)],
         "whole": [(5.0, 1.0, part)] * 10,
         "cut": [(5.0, 1.0, part)] * 7,
     }
@@ -237,6 +241,18 @@ def test_none_seen_does_not_mean_none_there(said: dict[str, Any]) -> None:
     every = said["none, draw"]["b"]
     assert every.high == every.estimate == 200.0
     assert 180.0 < every.low < 192.0
+
+
+def test_values_that_were_all_shed_are_not_known(said: dict[str, Any]) -> None:
+    """Kept whole in quiet times, at 2 % in busy ones, and no kept row of these has a value by chance."""
+    row = said["by chance"]
+    for name in ("mean", "plain", "sum", "plain sum", "ratio", "median"):
+        assert row[name].estimate is not None, name
+        assert row[name].stderr is row[name].low is row[name].high is None, name
+    assert row["known"].low == row["known"].estimate == 30.0 < row["known"].high
+    for name in ("mean", "plain", "sum", "plain sum", "ratio", "median"):
+        exact = said["whole but nulls"][name]
+        assert (exact.stderr, exact.low, exact.high) == (0.0, exact.estimate, exact.estimate), name
 
 
 def test_cut_strata_are_taken_for_coins(said: dict[str, Any]) -> None:
@@ -475,8 +491,12 @@ def test_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
     # every ten minutes the values are larger by 600
     assert numbers["rose"] == 3 * 4
     assert {row.estimate for row in names["vips"].select("vips.estimate").collect()} == {100.0}
-    (row,) = names["total"].collect()
-    assert (row.estimate, row.stderr, row.groups) == (sum(range(0, 3000, 10)), 0.0, 3)
+    # of one class that is never shed, beside rows that are: exact as a group of its own
+    assert {row.stderr for row in names["vips"].select("volume.stderr").collect()} == {None}
+    total = {row.vip: row for row in names["total"].collect()}
+    vip = total[True]
+    assert (vip.estimate, vip.stderr, vip.groups) == (sum(range(0, 3000, 10)), 0.0, 3)
+    assert total[False].stderr > 0.0
     for number in (0, 0):  # a batch, and its replay
         names["store"](by_route, number)
     stored = spark.read.parquet(str(tmp_path)).select("window", "route").collect()

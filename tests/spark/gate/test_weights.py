@@ -45,4 +45,7 @@ def test_the_weight_behind_two_gates_is_a_coins(spark: SparkSession) -> None:
     found = frame.select(product.alias("w"), is_counted(product).alias("c")).collect()
     assert [r.c for r in found] == [True, True, False, False, False]
     assert [r.w for r in found] == pytest.approx([a * b for a, b in pairs], rel=1e-15)
+    pairs = [(None, odd), (None, 3.0), (None, 1.0)]  # a row that met no gate before
+    frame = spark.createDataFrame(pairs, "a double, b double")
+    assert [r.w for r in frame.select(product.alias("w")).collect()] == [odd, 3.0, 1.0]
     assert is_odd(3.0 * odd)  # the plain product would have passed for a counted weight

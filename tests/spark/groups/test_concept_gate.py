@@ -443,8 +443,9 @@ def test_equal_rows_are_drawn_one_by_one(spark, control: Path, file_stream, run_
     assert mean == pytest.approx(1.9, rel=0.12)
 
 
-def test_a_nan_does_not_hide_the_spread_of_its_group(rides) -> None:
-    frame = rides.batch().withColumn("fare", F.expr("if(id = 7, double('NaN'), fare)"))
+@pytest.mark.parametrize("odd", ["NaN", "Infinity"])
+def test_what_is_no_finite_number_does_not_hide_the_spread_of_its_group(rides, odd: str) -> None:
+    frame = rides.batch().withColumn("fare", F.expr(f"if(id = 7, double('{odd}'), fare)"))
     policy = hg.ConceptDriven("route", accuracy=hg.Accuracy("fare", within=0.1))
     kept = _routes(frame.transform(hg.gate("fares", policy=policy)).collect())
     assert kept["r0"] > 100

@@ -244,6 +244,12 @@ def test_weights_multiply_with_those_that_rows_bring() -> None:
     assert [r["_weight"] for r in bench.run(batch)] == [4.0, 2.0]
 
 
+def test_a_row_that_brings_no_weight_stands_for_itself() -> None:
+    bench, weights = Bench(COSTS, weights="_weight_in"), pa.array([4.0, None], pa.float64())
+    batch = bench.batch(["cheap", "dear"], 0.01).append_column("_weight_in", weights)
+    assert [r["_weight"] for r in bench.run(batch)] == [4.0, 1.0]
+
+
 def test_weighted_counts_stand_for_all_rows() -> None:
     bench = Bench(COSTS, policy=InlinePolicy("soft", hg.average("1 second")))
     warm(bench)

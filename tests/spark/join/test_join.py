@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -397,9 +398,9 @@ def test_a_restart_goes_on_with_windows_pay_offs_and_the_store_of_its_checkpoint
     """Below capacity, so the result of both runs is the full join; between them another query runs."""
     streams, checkpoint, sink = Streams(file_stream), tmp_path / "cp", tmp_path / "sink"
 
-    def make() -> DataFrame:
+    def make(*columns: str) -> DataFrame:
         left, right = streams.frames()
-        within = ("30 seconds", "12 seconds")
+        left, within = left.select(*columns or "*"), ("30 seconds", "12 seconds")
         return hg.join(left, right, on=hg.overlap("items", at_least=2), within=within, time="at",
                        budget="2 cores", hold="5 minutes", control=control)  # fmt: skip
 
@@ -425,6 +426,10 @@ def test_a_restart_goes_on_with_windows_pay_offs_and_the_store_of_its_checkpoint
     assert sum(r.found.measures["left_rows"] for r in kept) == len(streams.rows[0])
     assert sum(r.found.measures["right_rows"] for r in kept) == len(streams.rows[1])
     assert max(r.found.measures["blocks"] for r in kept[1:]) > kept[0].found.measures["blocks"]
+    streams.add(20, 30.0, 31.0)
+    spark.conf.set(*ROCKSDB)
+    with pytest.raises(StreamingQueryException, match="windows of another join"):
+        run(make("id", "at", "items", "worth", "topic"))  # the stored rows have the topic in front
 
 
 BAD = {

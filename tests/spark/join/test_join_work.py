@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ from headgate.spark.join.pack import HASH, KEY, TIME, Grid, packed, shard_keys, 
 from headgate.spark.join.state import Stored
 from headgate.spark.join.state_store import StateStore
 from headgate.spark.join.tally import Done
-from headgate.spark.join.terms import JoinTerms, WorkConfig
+from headgate.spark.join.terms import JoinTerms, WorkConfig, columns_digest
 from headgate.spark.join.work import NO_WATERMARK, JoinWork
 
 
@@ -343,6 +344,45 @@ def test_the_state_of_another_join_is_refused():
     ):
         with pytest.raises(SnapshotError, match="another join"):
             other.restored(one.fresh().to_bytes())
+
+
+SIDE = [("id", "bigint"), ("home", "string"), ("items", "array<bigint>"), ("at", "timestamp")]
+
+
+@pytest.mark.parametrize(
+    ("left", "on", "time"),
+    [
+        pytest.param([SIDE[1], SIDE[0], *SIDE[2:]], "items", "at", id="another order"),
+        pytest.param([*SIDE, ("work", "string")], "items", "at", id="one more column"),
+        pytest.param([("id", "int"), *SIDE[1:]], "items", "at", id="another type"),
+        pytest.param(SIDE, "others", "at", id="another column compared"),
+        pytest.param(SIDE, "items", "seen", id="another time"),
+    ],
+)
+def test_the_state_of_other_columns_is_refused(left: list[tuple[str, str]], on: str, time: str) -> None:
+    def work(left: list[tuple[str, str]], on: str, time: str) -> JoinWork:
+        condition = overlap(on, "items", at_least=1)
+        columns = columns_digest([left, SIDE], condition, [time, "at"])
+        return _work(condition, (100, 100), 10, seed=1, columns=columns)
+
+    one = work(SIDE, "items", "at")
+    assert one.restored(one.fresh().to_bytes()).columns == one.terms.columns
+    with pytest.raises(SnapshotError, match=r"another join .* same columns"):
+        work(left, on, time).restored(one.fresh().to_bytes())
+
+
+def test_a_state_that_says_no_columns_is_taken_up_and_says_them_from_then_on() -> None:
+    plain = _work(overlap("items", at_least=1), (100, 100), 10, seed=1)
+    work = JoinWork(replace(plain.terms, columns="those of now"))
+    index = work.restored(plain.fresh().to_bytes())
+    assert work.restored(index.to_bytes()).columns == "those of now"
+
+
+def test_the_columns_of_a_predicate_are_all_that_it_names() -> None:
+    one, other = (predicate(len, ["id", name]) for name in ("home", "items"))
+    assert columns_digest([SIDE, SIDE], one, ["at"] * 2) != columns_digest(
+        [SIDE, SIDE], other, ["at"] * 2
+    )
 
 
 def test_a_predicate_that_knows_not_is_no_match():

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from headgate.errors import BadArgument
 
-__all__ = ["OVERFLOWS", "RULES", "Allocation", "allocate", "water_fill"]
+__all__ = ["OVERFLOWS", "RULES", "Allocation", "allocate", "known_spreads", "water_fill"]
 
 #: How a budget is divided among groups.
 RULES = ("senate", "proportional", "congress", "sqrt", "neyman")
@@ -143,8 +143,19 @@ def _shares(sizes: Counts, rule: str, deviations: npt.ArrayLike | None) -> Float
         return np.where(there, np.maximum(sizes / total, 1.0 / groups), 0.0)
     if deviations is None:
         raise BadArgument("allocation 'neyman' needs the groups' standard deviations")
-    spread = np.nan_to_num(np.asarray(deviations, np.float64))
+    spread = known_spreads(deviations)
     return sizes * spread if (sizes * spread > 0).any() else sizes.astype(np.float64)
+
+
+def known_spreads(deviations: npt.ArrayLike) -> Floats:
+    """Standard deviations to weigh groups by: 0, as of a group of equal values, where none is known.
+
+    An endless one would take all rows from the other groups, and make no number of their sum.
+
+    >>> known_spreads([2.0, float("inf"), float("nan")]).tolist()
+    [2.0, 0.0, 0.0]
+    """
+    return np.nan_to_num(np.asarray(deviations, np.float64), nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def water_fill(shares: Floats, lowest: Counts, most: Counts, budget: float) -> Floats:

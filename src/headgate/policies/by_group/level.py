@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headgate.errors import BadArgument
-from headgate.policies.by_group.allocation import Counts, Floats
+from headgate.policies.by_group.allocation import Counts, Floats, known_spreads
 
 __all__ = ["LEVEL_RULES", "Rule", "grid", "level_for"]
 
@@ -76,7 +76,7 @@ class Rule:
             return np.maximum(rows, self.reference)
         extra = deviations if self.name == "neyman" else needs
         assert extra is not None, f"{self.name} needs more than sizes"
-        return rows * extra / self.reference if self.name == "neyman" else extra
+        return rows * known_spreads(extra) / self.reference if self.name == "neyman" else extra
 
     def quotas(self, level: float, sizes: Counts, shares: Floats, dice: Floats) -> Counts:
         """Whole rows of each group at this level; `dice` in [0, 1) round a group up or down for good."""

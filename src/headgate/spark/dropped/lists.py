@@ -1,7 +1,8 @@
 """Which files of dropped rows count: those that Spark's report of their batch names.
 
 The list of a batch is written before its record is in the ledger, from the same report: rows by reason
-are the same in both. A batch without a list has none that count, whatever files are there.
+are the same in both. A batch without a list has none that count; where files are there all the same, its
+report was lost.
 """
 
 from __future__ import annotations
@@ -106,10 +107,20 @@ class Lister:
         self._waiting: list[DroppedList] = []
 
     def take(self, batch: int, files: Sequence[str], rows: Mapping[str, int]) -> None:
-        """A batch ended, and dropped the rows of these files."""
-        if files:
+        """A batch ended, and dropped the rows of these files.
+
+        A batch without any needs no list, unless another attempt left files: then an empty list says
+        that none of them counts.
+        """
+        if files or self._left_over(batch):
             self._waiting.append(DroppedList(batch, tuple(sorted(set(files))), dict(rows)))
         self.write()
+
+    def _left_over(self, batch: int) -> bool:
+        try:
+            return bool(names_in(self._lists.rows_of(batch)))
+        except OSError:  # an empty list is not worth waiting for
+            return False
 
     def write(self) -> None:
         """Write what waits, as far as that can be done now."""

@@ -43,9 +43,10 @@ def mean(
 ) -> Column:
     """The mean of all that arrived: Σ w y / Σ w.
 
-    Exact (standard error 0) for a group of which nothing was shed. With a single shed row error and
-    interval are null: an error bar needs two. The interval minds skew, and is never of no width unless
-    all rows were kept (`careful`); that of a condition is Wilson's. ``interval="plain"`` is Student's t.
+    Exact (standard error 0) for a group of which nothing was shed, whatever is null. With one shed row
+    that has a value, or none, error and interval are null: an error bar needs two. The interval minds
+    skew, and is never of no width unless all rows were kept (`careful`); that of a condition is
+    Wilson's. ``interval="plain"`` is Student's t.
     """
     check_confidence(confidence)
     careful = check_interval(interval)
@@ -137,9 +138,11 @@ def ratio(
 
 
 def _moments(row: Weighted, there: Column) -> dict[str, Column]:
+    """Of the rows with a value; `thinned` is of all, as the rows that they stand for may have one."""
     return {
         "rows": number(there),
         "shed": number(there & row.shed),
+        "thinned": number(row.shed),
         "counted": number(there & row.counted),
         "w": total(row.w, there),
         "v": total(row.v, there),

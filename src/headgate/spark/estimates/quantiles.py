@@ -42,7 +42,8 @@ def quantile(
 ) -> Column:
     """The value below which a share `p` of all that arrived lies; `p` strictly between 0 and 1.
 
-    Exact for a group of which nothing was shed; null error and interval with a single shed row.
+    Exact for a group of which nothing was shed; else null error and interval unless two shed rows have
+    a value.
     """
     if not isinstance(p, int | float) or isinstance(p, bool) or not 0.0 < p < 1.0:
         raise BadArgument(
@@ -69,6 +70,7 @@ def _quantile(
     moments = {
         "rows": F.count(y),
         "shed": number(there & row.shed),
+        "thinned": number(row.shed),
         "w": total(row.w, there),
         "v": total(row.v, there),
         "vv": total(row.v * row.v, there),
@@ -78,7 +80,7 @@ def _quantile(
     first = {"t": let("f", {"n": freedom}, t_sql("f.n", confidence))}
     width = f"d.t * try_divide(sqrt(m.v * {literal(p * (1.0 - p))}), m.w)"
     reach = {"low": f"{width} / {literal(p)}", "high": f"{width} / {literal(1.0 - p)}"}
-    known_when = "m.rows > 0 AND m.shed != 1"
+    known_when = "m.rows > 0 AND (m.thinned = 0 OR m.shed > 1)"
     ends = {
         "low": f"CASE WHEN {known_when} THEN {_at(0, 'r.low')} END",
         "high": f"CASE WHEN {known_when} THEN {_at(len(FAN), 'r.high')} END",

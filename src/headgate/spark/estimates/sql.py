@@ -112,8 +112,8 @@ def fields(estimate: str, stderr: str, low: str, high: str, sample: str = "") ->
 
 
 def symmetric(value: str, variance: str, effective: str, confidence: float) -> str:
-    """A t interval; no width where nothing was shed (``m.shed``), none at all with one shed row."""
-    some = f"CASE WHEN m.shed = 0 THEN 0D WHEN m.shed > 1 THEN sqrt({variance}) END"
+    """A t interval; of no width where nothing was shed (``m.thinned``), else none below two values."""
+    some = f"CASE WHEN m.thinned = 0 THEN 0D WHEN m.shed > 1 THEN sqrt({variance}) END"
     stderr = f"CASE WHEN m.rows > 0 THEN {some} END"
     freedom = f"coalesce({effective} - 1, 1D)"
     values = {"value": value, "stderr": stderr, "t": let("f", {"n": freedom}, t_sql("f.n", confidence))}

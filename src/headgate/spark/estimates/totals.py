@@ -55,6 +55,7 @@ def sum(
     zeros = F.when(row.counted, F.coalesce(y, F.lit(0.0)))
     moments = {
         "rows": F.count(y),
+        "thinned": number(row.shed),
         "w": total(row.w, there),
         "wy": total(row.w * y),
         "coins": number(coin),
@@ -106,7 +107,7 @@ def sum(
         variance=variance,
         z=t,
         pull="coalesce(try_divide(m.kv * m.kwy, m.kw * m.kw), 0D)",
-        known_when="m.rows > 0 AND m.coins + m.counted != 1",
+        known_when="m.rows > 0 AND (m.thinned = 0 OR m.coins + m.counted > 1)",
     )
     return estimate(name, moments, let("n", sizes, let("v", strata, body)))
 

@@ -64,7 +64,9 @@ def chained(earlier: Column, own: Column) -> Column:
 
     Two counted draws do not make a counted one (the second counted what the first had left), and a plain
     product can look like one: 3, a coin's weight at rate 1/3, times a counted weight is an odd multiple.
+    A row without an earlier weight met no gate, and stands for itself.
     """
+    earlier = F.coalesce(earlier, F.lit(1.0))
     return F.when(earlier == 1.0, own).when(own == 1.0, earlier).otherwise(coin_column(earlier * own))
 
 

@@ -20,6 +20,7 @@ from headgate.core.plan import Plan
 from headgate.core.plan_parts import DrawLevel
 from headgate.errors import BadArgument
 from headgate.policies.by_group.accuracy import Accuracy
+from headgate.policies.by_group.allocation import known_spreads
 from headgate.policies.by_group.draw import draw_fixed, told_apart, toss_coins
 from headgate.policies.by_group.key_filter import KeyFilter
 from headgate.policies.by_group.level import Rule, grid, level_for
@@ -137,13 +138,21 @@ class PartitionStrata:
             self._bits[self.codes] = _joined(columns, -1)
 
     def _measure(self, values: npt.NDArray[np.float64]) -> None:
-        """Mean and standard deviation of each stratum's values; nulls and NaN are passed over."""
-        there = ~np.isnan(values)
+        """Mean and standard deviation of each stratum's values; what is no finite number is passed over.
+
+        A deviation is infinite where the squares of finite values overflow.
+        """
+        there = np.isfinite(values)
         codes, known = self.codes[there], values[there]
         numbers = np.maximum(np.bincount(codes, minlength=len(self.keys)), 1)
-        self.means = np.bincount(codes, known, len(self.keys)) / numbers
-        squares = np.bincount(codes, np.square(known - self.means[codes]), len(self.keys))
+        with np.errstate(over="ignore"):
+            self.means = np.bincount(codes, known, len(self.keys)) / numbers
+            squares = np.bincount(codes, np.square(known - self.means[codes]), len(self.keys))
         self.deviations = np.sqrt(squares / np.maximum(numbers - 1, 1))
+
+    def _spread(self) -> float:
+        """Every row's standard deviation, that of its stratum, added up."""
+        return float((known_spreads(self.deviations) * self.sizes).sum())
 
     def part(self, span_us: int | None) -> npt.NDArray[np.float64]:
         """How much of its window a stratum is, in event time: a batch brings a part of a pane."""
@@ -212,7 +221,7 @@ class PartitionStrata:
         """What the driver will take for a reference, as far as this partition can tell."""
         if self._sampling.rule == "congress" and len(self.keys):
             return len(self.codes) / len(self.keys)
-        spread = float((self.deviations * self.sizes).sum()) / max(1, len(self.codes))
+        spread = self._spread() / max(1, len(self.codes))
         return spread if self._sampling.rule == "neyman" and spread > 0 else 1.0
 
     def _dice(self, batch: int) -> npt.NDArray[np.float64]:
@@ -225,8 +234,7 @@ class PartitionStrata:
         self, quotas: npt.NDArray[np.int64], curve: npt.NDArray[np.float64], own: bool
     ) -> list[float]:
         yielded = int(((quotas == 0) & (self.sizes > 0)).sum())
-        spread = float((self.deviations * self.sizes).sum())
-        facts = [len(self.keys), len(self.codes), yielded, spread, 0.0 if own else 1.0]
+        facts = [len(self.keys), len(self.codes), yielded, self._spread(), 0.0 if own else 1.0]
         return [*(float(fact) for fact in facts), *np.round(curve).tolist()]
 
 

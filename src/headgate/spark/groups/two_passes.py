@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
@@ -114,7 +115,8 @@ def _counts(frame: DataFrame, strata: StrataShape, hashed: Column) -> pa.Table:
     if strata.draw == "fixed":
         found.append(F.min(hashed).alias("lowest"))
     if strata.value is not None:
-        value = F.nanvl(F.col(strata.value).cast("double"), F.lit(None))
+        number = F.col(strata.value).cast("double")
+        value = F.when(F.abs(number) < F.lit(float("inf")), number)  # to Spark NaN is above infinity
         found += [F.avg(value).alias("mean"), F.coalesce(F.stddev(value), F.lit(0.0)).alias("spread")]
     if strata.accuracy is not None and strata.pane_us:
         found += [F.min(strata.micros()).alias("earliest"), F.max(strata.micros()).alias("latest")]
@@ -124,7 +126,8 @@ def _counts(frame: DataFrame, strata: StrataShape, hashed: Column) -> pa.Table:
 
 
 def _numbers(counts: pa.Table, name: str) -> npt.NDArray[np.float64]:
-    return np.asarray(np.nan_to_num(counts[name].to_numpy().astype(np.float64)))
+    found = counts[name].to_numpy().astype(np.float64)
+    return np.where(np.isnan(found), 0.0, found)
 
 
 def quotas_of(counts: pa.Table, strata: StrataShape, plan: Plan, salt: int) -> Allocation:
@@ -154,7 +157,7 @@ def needs_of(counts: pa.Table, strata: StrataShape, plan: Plan) -> npt.NDArray[n
     """The rows of each stratum that the accuracy asked for needs.
 
     A batch frame is taken to hold whole panes; inside ``foreachBatch`` (with a control folder) it holds
-    as much of them as event time went on between its first row and its last.
+    as much of them as event time went on between its first row and its last that have a time.
     """
     assert strata.accuracy is not None
     sizes = counts["n"].to_numpy().astype(np.int64)
@@ -162,11 +165,18 @@ def needs_of(counts: pa.Table, strata: StrataShape, plan: Plan) -> npt.NDArray[n
     if strata.pane_us and not strata.alone and len(sizes):
         span = None if plan.draw is None else plan.draw.span_us
         if span is None:
-            span = int(_numbers(counts, "latest").max() - _numbers(counts, "earliest").min())
-        covered = min(max(float(span), 1e-4 * strata.window_us), covered)
+            span = _span_of(counts)
+        if span is not None:
+            covered = min(max(float(span), 1e-4 * strata.window_us), covered)
     part = np.full(len(sizes), covered / strata.window_us if strata.window_us else 1.0)
     wish = Accuracy(*strata.accuracy)
     return wish.needs(sizes, _numbers(counts, "mean"), _numbers(counts, "spread"), part)
+
+
+def _span_of(counts: pa.Table) -> int | None:
+    """Event time from the first row to the last, in microseconds; None where no row has one."""
+    earliest, latest = pc.min(counts["earliest"]).as_py(), pc.max(counts["latest"]).as_py()
+    return None if earliest is None else int(latest - earliest)
 
 
 def _bounds(

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headgate.errors import ControlFolderError
 from headgate.guards.inline import Expected
@@ -118,7 +119,8 @@ class _Work:
         self._caller.call(given, out)
         brought = None
         if terms.weights is not None:
-            brought = batch.column(terms.weights).to_numpy(zero_copy_only=False)
+            # A row without a weight met no gate, and stands for itself.
+            brought = pc.fill_null(batch.column(terms.weights), 1.0).to_numpy(zero_copy_only=False)
         converted = self._converted(batch, out)
         if self._dropped is not None and out.set_aside:
             rows = batch.select(list(terms.inputs)).take(pa.array(out.set_aside))

@@ -50,7 +50,7 @@ from headgate.spark.join.operator import JoinOperator
 from headgate.spark.join.pack import PACKED, SHARD, Grid, Packer, shard_keys
 from headgate.spark.join.results import Unpacker, counted, result_schema
 from headgate.spark.join.run import JoinSpec
-from headgate.spark.join.terms import JoinTerms
+from headgate.spark.join.terms import JoinTerms, columns_digest
 from headgate.spark.join.work import JoinWork
 from headgate.spark.loop.loop import ControlLoop
 from headgate.spark.versions.arrow import arrow_schema
@@ -193,6 +193,11 @@ def join(
         kinds=KINDS if any(s.has_kinds for s in sides) else 1,
         by_content=rank == "content",
         shards=shards,
+        columns=columns_digest(
+            [[(f.name, f.dataType.simpleString()) for f in side.frame.schema.fields] for side in sides],
+            on,
+            [side.time for side in sides],
+        ),
     )
     checkpoints = spark.conf.get("spark.sql.streaming.checkpointLocation", None)
     resolver = JoinResolver(

@@ -53,6 +53,8 @@ class Index:
     #: The share of the units given to a choice that its comparisons and results took, lately: expected
     #: matches are an upper bound, and what results do not take is time left unused.
     used: float = 1.0
+    #: And the columns of the call (`columns_digest`), which a restart must not change either.
+    columns: str = ""
 
     @property
     def pay_off(self) -> float:
@@ -78,6 +80,7 @@ class Index:
             "next": self.next_number,
             "paid": [self.pairs, self.comparisons],
             **({} if self.used == 1.0 else {"used": self.used}),
+            **({"columns": self.columns} if self.columns else {}),
             "blocks": [
                 [s.number, s.side, s.bucket, s.n, *s.span, s.digest, s.size]
                 + ([] if s.weight is None else [s.weight, s.heaviest])
@@ -102,8 +105,9 @@ class Index:
         used = float(head.get("used", 1.0))  # 0.1.0 had none
         pairs, comparisons = head["paid"]
         return cls(
-            stats, head["layout"], head["watermark"], blocks, head["next"], pairs, comparisons, used
-        )
+            stats, head["layout"], head["watermark"], blocks, head["next"], pairs, comparisons, used,
+            head.get("columns", ""),
+        )  # fmt: skip
 
 
 class BlockStore(Protocol):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headgate.errors import BadArgument
 from headgate.joins.blocks_match import Reach
-from headgate.joins.conditions import Condition, Equal
+from headgate.joins.conditions import Condition, Equal, Predicate
 from headgate.joins.lag_stats import LAG_STATS, LagStatsConfig
 
-__all__ = ["WORK", "JoinTerms", "WorkConfig"]
+__all__ = ["WORK", "JoinTerms", "WorkConfig", "columns_digest"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,21 @@ class WorkConfig:
 WORK = WorkConfig()
 
 
+def columns_digest(
+    sides: Sequence[Sequence[tuple[str, str]]], condition: Condition, times: Sequence[str]
+) -> str:
+    """Which columns both sides have, by name and type in their order, and which of them the join reads.
+
+    Stored rows have the columns of the call that stored them, by position: under another call they
+    would come out with values in the wrong columns, or be compared by a column that new rows are not.
+    """
+    read: list[Sequence[str]] = [(condition.left, condition.right), times]
+    if isinstance(condition, Predicate):
+        read += [condition.left_columns, condition.right_columns]
+    text = json.dumps([sides, read], separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
 @dataclass(frozen=True)
 class JoinTerms:
     """The condition and the windows, as every shard reads them."""
@@ -75,6 +93,8 @@ class JoinTerms:
     #: Shards of the matrix: rows of a state that was spread over others would not meet.
     shards: int = 1
     config: WorkConfig = WORK
+    #: Which columns rows have, and which of them are compared (`columns_digest`).
+    columns: str = ""
 
     @property
     def lags(self) -> int:

@@ -46,7 +46,7 @@ class JoinWork:
         """The index of a shard that has seen nothing yet."""
         terms = self.terms
         stats = LagStats(2 * terms.lags + 1, terms.kinds, terms.config.lag_stats)
-        return Index(stats, terms.layout)
+        return Index(stats, terms.layout, columns=terms.columns)
 
     def restored(self, value: bytes) -> Index:
         """A shard's index as the state has it; refused if it was another join's."""
@@ -57,6 +57,13 @@ class JoinWork:
                 f"{self.terms.layout}): call hg.join as before (budget= says how many cores), or start "
                 "with a new checkpoint"
             )
+        if index.columns not in ("", self.terms.columns):  # earlier versions kept none
+            raise SnapshotError(
+                "the checkpoint holds the windows of another join (a side has other columns or types, "
+                "or on= or time= names another column): call hg.join with the same columns in the same "
+                "order, or start with a new checkpoint"
+            )
+        index.columns = self.terms.columns
         return index
 
     def run(

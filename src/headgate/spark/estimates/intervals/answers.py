@@ -15,10 +15,11 @@ __all__ = ["careful_or_exact", "share_or"]
 
 
 def careful_or_exact(shed: str, confidence: float, **other: str) -> str:
-    """The careful interval of ``r``; exact with no shed row, an estimate alone with one.
+    """The careful interval of ``r``; exact where nothing was shed, else none of fewer than two values.
 
-    `other` are parts of the sample that differ from those of a mean. The ends of the values say whether
-    all are equal: a variance of sums may be a little off 0.
+    `shed` counts the values that stand for shed rows, ``m.thinned`` all rows that do: where none of
+    them has a value, what was shed is not known. `other` are parts of the sample that differ from those
+    of a mean. The ends of the values say whether all are equal: a variance of sums may be off 0.
     """
     equal = "m.least = m.most"
     parts = {
@@ -38,8 +39,8 @@ def careful_or_exact(shed: str, confidence: float, **other: str) -> str:
         return Sql(fields("r.value", str(error), str(low), str(high), told))
 
     inside = alone(SqlAlgebra(confidence), Sql("r.value"), terms("s", SAMPLE), finish)
-    exact = f"CASE WHEN m.rows > 0 AND {shed} = 0 THEN r.value END"
-    error = f"CASE WHEN m.rows > 0 AND {shed} = 0 THEN 0D END"
+    exact = "CASE WHEN m.rows > 0 AND m.thinned = 0 THEN r.value END"
+    error = "CASE WHEN m.rows > 0 AND m.thinned = 0 THEN 0D END"
     one = f"CASE WHEN {shed} = 1 THEN {told} END"
     few = fields("r.value", error, exact, exact, one)
     return let("s", parts, f"CASE WHEN m.rows > 0 AND {shed} > 1 THEN {inside} ELSE {few} END")
