@@ -16,6 +16,7 @@ from headgate.core.plan import KEEP_ALL, Plan
 from headgate.errors import OwnedElsewhere
 from headgate.policies import Grouping
 from headgate.run.faults import TOO_MANY_FAULTS
+from headgate.run.gate_report import BatchReport
 from headgate.settings import GateSettings
 from headgate.store.lease import Holder, this_process
 from headgate.store.ledger import bookkeeper
@@ -80,6 +81,21 @@ def test_a_controller_that_fails_again_and_again_fails_as_chosen_and_every_batch
     assert job.current == Plan(0.01), "and it works again"
     assert job.step().state == "shedding"  # type: ignore[union-attr]
     assert list(Ledger(control, "g", "q").records()) == list(range(job.batch))
+
+
+@pytest.mark.parametrize("mode", ["monitor", "off"])
+def test_in_the_modes_that_shed_nothing_nothing_is_shed_for_a_fault(control: Path, mode: str) -> None:
+    settings = GateSettings(hold=1, mode=mode, on_failure="closed")
+    job = Job(control, settings, controller=Failing({"now": True}))
+    records = job.steps(TOO_MANY_FAULTS + 2)
+    assert job.current == KEEP_ALL
+    assert records[-1].origin == "fail-open"
+    assert sum(r.shed for r in records) == 0
+    # A batch whose rows have different weights, and no pin that could be read.
+    report = BatchReport(query="q", sample=LoadSample(job.batch, job.clock(), 1.0, 100, 100))
+    record = job.run.handle(report)
+    assert record is not None
+    assert (record.plan, record.origin) == (KEEP_ALL, "fail-open")
 
 
 class Moody(Policy):

@@ -189,14 +189,14 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
         except Exception as error:
             self._note_fault(error)
         if self._faults.too_many:
-            closed = self.settings.on_failure == "closed"
+            closed = self.settings.fails == "closed"
             plan = Plan(self.settings.min_keep) if closed else KEEP_ALL
             return self._worth(plan), "fail-closed" if closed else "fail-open"
         return plan, "plan"
 
     def _note_fault(self, error: Exception) -> None:
         """A controller or a policy failed: the books go on, and the next batch is tried again."""
-        self._faults.note(error, self.settings.on_failure)
+        self._faults.note(error, self.settings.fails)
 
     def take_up(self, report: BatchReport) -> Record:
         """One batch is over: decide, publish, record."""
@@ -369,7 +369,7 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
         # No pin: the worker could not use the folder, and failed open or closed.
         given = self.spec.settings
         if weight is None:
-            rate = given.min_keep if given.on_failure == "closed" else 1.0
+            rate = given.min_keep if given.fails == "closed" else 1.0
         else:
             rate = min(1.0, 1.0 / weight)
         return PinnedPlan(Plan(rate), "fail-open" if rate >= 1.0 else "fail-closed", note=note)

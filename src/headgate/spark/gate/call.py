@@ -81,7 +81,7 @@ def gate(
             is known of what rows cost: a topic's whole backlog would take an hour. ``math.inf`` for no
             bound.
         on_failure: ``"open"`` keeps all when the control folder or loop is gone, ``"closed"`` keeps
-            `min_keep`. The query goes on either way.
+            `min_keep` (in the mode ``"shed"``). The query goes on either way.
         start: keep rate of the very first batch, whatever its size.
         retention: how long the ledger keeps records, for instance ``"30 days"``; by default 7 days, as
             Kafka keeps its data. ``"forever"`` keeps all. Sums over all batches stay.

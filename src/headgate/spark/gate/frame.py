@@ -249,6 +249,7 @@ class Gate:
             "shape": shape.digest,
             "view": view,
             "classes": str(len(self.policy.grouping.classes)),
+            "mode": self.settings.mode,
             "on_failure": self.settings.on_failure,
             "min_keep": str(self.settings.min_keep),
             "on_reshape": self.on_reshape,
@@ -328,6 +329,7 @@ class Gate:
         return TaskPlan(
             str(self.control), self.name, shape.digest, self.settings.on_failure,
             self.settings.min_keep, self.on_reshape, this_process(), call, self._resolver(spark),
+            mode=self.settings.mode,
         )  # fmt: skip
 
     def _resolver(self, spark: SparkSession) -> str | None:

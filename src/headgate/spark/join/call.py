@@ -200,7 +200,7 @@ def join(
     )
     plans = TaskPlan(
         str(folder), name, "", on_failure, settings.min_keep,
-        driver=this_process(), call=call, resolver=resolver.to_text(),
+        driver=this_process(), call=call, resolver=resolver.to_text(), mode=mode,
     )  # fmt: skip
     joined = (
         _packed(sides, on, grid, plans, terms.seed, aside)

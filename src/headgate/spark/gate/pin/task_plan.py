@@ -78,6 +78,8 @@ class TaskPlan:
     sink_told: bool = False
     #: Whether new checkpoints keep the state of a batch's attempts apart.
     state_apart: bool = False
+    #: The mode that the code gives; in all but "shed" nothing is shed, and so it is after a failure.
+    mode: str = "shed"
 
     def of(self, query: str, batch: int) -> Plan:
         """The plan of this batch, from now on and for every attempt."""
@@ -176,17 +178,20 @@ class TaskPlan:
     def fallback(self) -> PinnedPlan:
         """What holds when the plan cannot be had."""
         if self.on_failure == "closed":
-            return PinnedPlan(Plan(self._min_keep()), "fail-closed")
+            mode, min_keep = self._mode_and_min_keep()
+            if mode == "shed":
+                return PinnedPlan(Plan(min_keep), "fail-closed")
         return PinnedPlan(KEEP_ALL, "fail-open")
 
-    def _min_keep(self) -> float:
-        """The min_keep that people set, if the folder can be read; else the one given at the call.
+    def _mode_and_min_keep(self) -> tuple[str, float]:
+        """Those that people set, if the folder can be read; else those given at the call.
 
         Only a failure reads the settings: a batch whose plan is there has no need of them.
         """
         try:
             from headgate.store.settings_file import SettingsFile
 
-            return SettingsFile(place_from(self.control), self.gate).effective().min_keep
+            settings = SettingsFile(place_from(self.control), self.gate).effective()
+            return settings.mode, settings.min_keep
         except Exception:
-            return self.min_keep
+            return self.mode, self.min_keep
