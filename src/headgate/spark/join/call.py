@@ -189,7 +189,7 @@ def join(
         condition=on,
         windows_us=windows.windows_us,
         basic_us=windows.basic_us,
-        seed=seed_of(name) if seed is None else seed,
+        seed=seed_of(name, seed),
         kinds=KINDS if any(s.has_kinds for s in sides) else 1,
         by_content=rank == "content",
         shards=shards,
