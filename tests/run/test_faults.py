@@ -206,6 +206,53 @@ def test_second_thoughts_that_fail_cost_no_record(control: Path) -> None:
     assert list(Ledger(control, "g", "q").records()) == list(range(5))
 
 
+@dataclass(frozen=True)
+class Forgetful(ControllerConfig):
+    """Keeps a tenth; what it learned is no JSON, or cannot be said at all, and is never understood."""
+
+    learned: Any
+
+    def build(self, snapshot: Any = None) -> Controller:
+        if snapshot:
+            raise AttributeError("what is this?")
+        return _Forgetful(self.learned)
+
+
+class _Forgetful(Controller):
+    def __init__(self, learned: Any) -> None:
+        self._learned = learned
+
+    def decide(self, sample: LoadSample) -> Budget:
+        return Budget(0.1, "shedding")
+
+    def snapshot(self) -> dict[str, Any]:
+        if isinstance(self._learned, Exception):
+            raise self._learned
+        return {"learned": self._learned}
+
+
+@pytest.mark.parametrize("learned", [{1, 2}, IndexError("no batch yet")], ids=["a set", "raises"])
+def test_what_was_learned_and_cannot_be_written_costs_nothing_else(
+    control: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, learned: object
+) -> None:
+    job = Job(control, GateSettings(hold=1), controller=Forgetful(learned))
+    kept_small: list[int] = []
+    monkeypatch.setattr(job.run.upkeep, "after", lambda batch, _: kept_small.append(batch))
+    records = job.steps(5)
+    assert job.current == Plan(0.1)
+    assert {r.state for r in records} == {"shedding"}
+    assert kept_small == list(Ledger(control, "g", "q").records()) == list(range(5))
+    said = [r for r in caplog.records if "what was learned cannot be written" in r.getMessage()]
+    assert len(said) == 1, "once, and not for every batch"
+
+
+def test_a_snapshot_that_a_controller_does_not_understand_is_a_fresh_start(control: Path) -> None:
+    job = Job(control, GateSettings(hold=1), controller=Forgetful(7), start=0.5)
+    job.steps(3)
+    job.restart()
+    assert job.current == Plan(0.5)
+
+
 def test_a_record_that_a_full_disk_cuts_off_is_written_again(control: Path) -> None:
     code = (
         "import resource, signal, sys; from pathlib import Path\n"

@@ -79,7 +79,9 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
         self._warm = bool(snapshot)
         try:
             controller = config.build(snapshot)
-        except (KeyError, TypeError, ValueError) as error:
+        except Exception as error:  # a person's own may trip over an old snapshot in any way
+            if not snapshot:
+                raise
             log.warning("%s: what was learned cannot be read (%s); starting afresh", self, error)
             self._warm = False
             controller = config.build(None)
