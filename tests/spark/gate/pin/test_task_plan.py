@@ -12,7 +12,7 @@ import pytest
 
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.core.rescue import Rescue
-from headgate.errors import RescueRefused, ShapeChanged
+from headgate.errors import NamedTwice, RescueRefused, ShapeChanged
 from headgate.policies import Uniform
 from headgate.settings import GateSettings
 from headgate.spark.gate.pin import task_plan
@@ -199,6 +199,29 @@ def test_a_job_that_bears_another_name_than_its_run_is_refused(
     with pytest.raises(RescueRefused, match="setJobGroup"):
         rescuing.of("q", 0)
     assert PlanStore(control, "g", "q").pinned(0) is None
+
+
+def test_a_folder_that_takes_no_pin_lets_no_batch_be_judged_by_another_shape(
+    rescuing: TaskPlan, control: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lookup = replace(rescuing, rescue=None)
+    _in_a_task(monkeypatch, spark_jobGroup_id=RUN)
+    assert lookup.of("q", 0).default == 0.8
+    other = GateShape(("id",), 2)
+    other.save(control, "g")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(PlanStore, "pin", full)
+    monkeypatch.setattr(PlanStore, "repin", full)
+    assert lookup.of("q", 0).default == 0.8, "the pin can be read"
+    changed = replace(lookup, shape=other.digest)
+    with pytest.raises(ShapeChanged):
+        changed.of("q", 0)
+    assert replace(changed, on_reshape="accept").pin("q", 0).shape == other.digest
+    with pytest.raises(NamedTwice):
+        replace(lookup, call=replace(lookup.call, number=2)).of("q", 0)
 
 
 def test_a_run_that_ends_for_its_shape_is_no_attempt(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pyspark import TaskContext
@@ -99,7 +100,8 @@ class TaskPlan:
         except (OwnedElsewhere, NamedTwice, RescueRefused, ShapeChanged):
             raise
         except Exception:  # whatever is wrong with the folder, the query goes on
-            return self._without_plan(store, batch)
+            found = self._without_plan(store, batch)
+            store.refuse_namesake(found, me, self.call)
         return self._of_this_shape(found, query, batch)
 
     def _checkpoint(self, query: str) -> Place | None:
@@ -165,7 +167,8 @@ class TaskPlan:
             return found
         if self.on_reshape == "accept":
             accepted = replace(found, shape=self.shape)
-            PlanStore(place_from(self.control), self.gate, query).repin(batch, accepted)
+            with suppress(OSError):  # a folder that takes no pin: a later attempt is accepted again
+                PlanStore(place_from(self.control), self.gate, query).repin(batch, accepted)
             return accepted
         raise ShapeChanged(
             f"gate {self.gate!r}: batch {batch} of query {query} began under another shape "
