@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from headgate import Budget, FixedRate, GroupRates, GroupStats, LoadSample, Policy, Uniform, ValueClasses
+from headgate.core.cold_start import COLD_BATCHES
 from headgate.core.load import ReadLimit
 from headgate.core.offer import Offer
 from headgate.core.plan import KEEP_ALL, Plan
@@ -126,6 +127,15 @@ def test_a_tighter_target_goes_on_from_what_was_learned(control: Path) -> None:
     job.steps(30)
     SettingsFile(control, "g").change(hold=1)
     assert all(r.duration_s <= 1.0 for r in job.steps(20)[1:])
+
+
+def test_a_change_of_settings_is_no_start(control: Path) -> None:
+    job = Job(control, GateSettings(hold=2))
+    job.steps(5)
+    SettingsFile(control, "g").change(hold=1)
+    job.step()
+    learned = json.loads((job.store.folder / "controller.json").read_text())
+    assert learned["controller"]["start_up"]["batches"] > COLD_BATCHES
 
 
 @pytest.mark.parametrize("between_batches", [True, False])

@@ -137,7 +137,7 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
             self._controller = self._build(snapshot)
             if not same_kind:
                 self._controller.take_over(held)
-            self._budget = self._controller.opening(self._clock())
+            self._budget = self._controller.resumed(self._clock())
         self.publish()
 
     def _revise(self) -> None:
