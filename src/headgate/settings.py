@@ -65,7 +65,8 @@ class GateSettings:
     - inside: the share of batches that should end within the target.
     - first_rows: what a first batch keeps at most for each second of the target, while nothing is known
       of what rows cost.
-    - on_failure: ``open`` keeps all when the control folder or loop is gone, ``closed`` `min_keep`.
+    - on_failure: ``open`` keeps all when the control folder or loop is gone, ``closed`` `min_keep` (in
+      the mode ``shed``).
     - retention: how long the ledger keeps records, an hour at least, or ``forever``; sums stay.
     """
 
@@ -126,6 +127,11 @@ class GateSettings:
     def retention_s(self) -> float:
         """How long records are kept, in seconds; infinite for ever."""
         return retention_s(self.retention)
+
+    @property
+    def fails(self) -> str:
+        """``open`` or ``closed``, as people asked; in the modes that shed nothing it is ``open``."""
+        return self.on_failure if self.mode == "shed" else "open"
 
     def changed(self, overrides: Mapping[str, Any]) -> GateSettings:
         """These settings with live changes on top; a new target replaces the old kind of target."""

@@ -251,6 +251,7 @@ def test_set_says_where_a_new_least_share_does_not_reach(control: Path) -> None:
     text = "cannot read this folder keeps 0.01, as the code says"
     assert text in run("set", control, "closed", "--min-keep", "0.2").stdout
     assert text not in run("set", control, "closed", "--min-keep", "0.01").stdout
+    assert text in run("set", control, "closed", "--mode", "monitor").stdout
     assert text not in run("set", control, "open", "--min-keep", "0.2").stdout
 
 

@@ -191,6 +191,23 @@ def test_what_is_known_of_a_start_survives_a_change_of_settings() -> None:
     assert again.decide(after) == controller.decide(after)
 
 
+def test_after_a_change_of_settings_no_batch_starts_up() -> None:
+    """Rows that become dear then are dear: nobody takes their seconds for those of a start."""
+    engine = Starting(Cost(0.25, 75e-6, noise=0.05), 3, 1.0, 0.0)
+    engine.run(40)
+    learned = json.loads(json.dumps(engine.controller.snapshot()))
+    later = LoadSample(40, engine.now, 6.0, 20_000, 7_500)
+    changed = HoldDuration(0.9).build(learned)
+    held = engine.controller.decide(later).at(20_000).keep
+    assert changed.resumed(engine.now).at(20_000).keep < 0.6
+    assert changed.decide(later).at(20_000).keep <= held
+    for config in (HoldDuration(0.9), HoldDelay(1.8)):
+        changed = config.build(learned)
+        changed.resumed(engine.now)
+        changed.decide(later)
+        assert changed.snapshot()["cost"]["prices"] != pytest.approx(learned["cost"]["prices"], rel=0.1)
+
+
 def test_by_a_price_of_nothing_a_batch_runs_whole_as_far_as_it_is_known() -> None:
     """Sought by halves of all that the price says, nothing was found that fits, and a batch was shed."""
     cost = BatchCost(target_s=5.0)

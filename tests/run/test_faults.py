@@ -16,6 +16,7 @@ from headgate.core.plan import KEEP_ALL, Plan
 from headgate.errors import OwnedElsewhere
 from headgate.policies import Grouping
 from headgate.run.faults import TOO_MANY_FAULTS
+from headgate.run.gate_report import BatchReport
 from headgate.settings import GateSettings
 from headgate.store.lease import Holder, this_process
 from headgate.store.ledger import bookkeeper
@@ -80,6 +81,21 @@ def test_a_controller_that_fails_again_and_again_fails_as_chosen_and_every_batch
     assert job.current == Plan(0.01), "and it works again"
     assert job.step().state == "shedding"  # type: ignore[union-attr]
     assert list(Ledger(control, "g", "q").records()) == list(range(job.batch))
+
+
+@pytest.mark.parametrize("mode", ["monitor", "off"])
+def test_in_the_modes_that_shed_nothing_nothing_is_shed_for_a_fault(control: Path, mode: str) -> None:
+    settings = GateSettings(hold=1, mode=mode, on_failure="closed")
+    job = Job(control, settings, controller=Failing({"now": True}))
+    records = job.steps(TOO_MANY_FAULTS + 2)
+    assert job.current == KEEP_ALL
+    assert records[-1].origin == "fail-open"
+    assert sum(r.shed for r in records) == 0
+    # A batch whose rows have different weights, and no pin that could be read.
+    report = BatchReport(query="q", sample=LoadSample(job.batch, job.clock(), 1.0, 100, 100))
+    record = job.run.handle(report)
+    assert record is not None
+    assert (record.plan, record.origin) == (KEEP_ALL, "fail-open")
 
 
 class Moody(Policy):
@@ -188,6 +204,53 @@ def test_second_thoughts_that_fail_cost_no_record(control: Path) -> None:
     job = Job(control, GateSettings(hold=1), controller=Restless({"now": False}))
     job.steps(5)
     assert list(Ledger(control, "g", "q").records()) == list(range(5))
+
+
+@dataclass(frozen=True)
+class Forgetful(ControllerConfig):
+    """Keeps a tenth; what it learned is no JSON, or cannot be said at all, and is never understood."""
+
+    learned: Any
+
+    def build(self, snapshot: Any = None) -> Controller:
+        if snapshot:
+            raise AttributeError("what is this?")
+        return _Forgetful(self.learned)
+
+
+class _Forgetful(Controller):
+    def __init__(self, learned: Any) -> None:
+        self._learned = learned
+
+    def decide(self, sample: LoadSample) -> Budget:
+        return Budget(0.1, "shedding")
+
+    def snapshot(self) -> dict[str, Any]:
+        if isinstance(self._learned, Exception):
+            raise self._learned
+        return {"learned": self._learned}
+
+
+@pytest.mark.parametrize("learned", [{1, 2}, IndexError("no batch yet")], ids=["a set", "raises"])
+def test_what_was_learned_and_cannot_be_written_costs_nothing_else(
+    control: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, learned: object
+) -> None:
+    job = Job(control, GateSettings(hold=1), controller=Forgetful(learned))
+    kept_small: list[int] = []
+    monkeypatch.setattr(job.run.upkeep, "after", lambda batch, _: kept_small.append(batch))
+    records = job.steps(5)
+    assert job.current == Plan(0.1)
+    assert {r.state for r in records} == {"shedding"}
+    assert kept_small == list(Ledger(control, "g", "q").records()) == list(range(5))
+    said = [r for r in caplog.records if "what was learned cannot be written" in r.getMessage()]
+    assert len(said) == 1, "once, and not for every batch"
+
+
+def test_a_snapshot_that_a_controller_does_not_understand_is_a_fresh_start(control: Path) -> None:
+    job = Job(control, GateSettings(hold=1), controller=Forgetful(7), start=0.5)
+    job.steps(3)
+    job.restart()
+    assert job.current == Plan(0.5)
 
 
 def test_a_record_that_a_full_disk_cuts_off_is_written_again(control: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from headgate import Budget, FixedRate, GroupRates, GroupStats, LoadSample, Policy, Uniform, ValueClasses
+from headgate.core.cold_start import COLD_BATCHES
 from headgate.core.load import ReadLimit
 from headgate.core.offer import Offer
 from headgate.core.plan import KEEP_ALL, Plan
@@ -126,6 +127,15 @@ def test_a_tighter_target_goes_on_from_what_was_learned(control: Path) -> None:
     job.steps(30)
     SettingsFile(control, "g").change(hold=1)
     assert all(r.duration_s <= 1.0 for r in job.steps(20)[1:])
+
+
+def test_a_change_of_settings_is_no_start(control: Path) -> None:
+    job = Job(control, GateSettings(hold=2))
+    job.steps(5)
+    SettingsFile(control, "g").change(hold=1)
+    job.step()
+    learned = json.loads((job.store.folder / "controller.json").read_text())
+    assert learned["controller"]["start_up"]["batches"] > COLD_BATCHES
 
 
 @pytest.mark.parametrize("between_batches", [True, False])
@@ -346,14 +356,14 @@ def test_old_pins_are_pruned_on_the_way_but_not_of_batches_without_a_record(cont
 
 def test_what_a_policy_would_never_keep_is_no_load(control: Path) -> None:
     policy = GroupRates("level", {"DEBUG": 0.01}, default=0.5)
-    job = Job(control, GateSettings(hold=1), policy)
-    # 400,000 rows would take 30 s whole; the policy's own maxima leave 1,000 of them.
+    job = Job(control, GateSettings(hold=1), policy, keys={"DEBUG": 9})
+    # 400,000 rows would take 30 s whole; the policy's own maxima leave 4,000 of them.
     for batch in range(30):
-        sample = LoadSample(batch, job.clock(), 0.3, 400_000, 1_000)
-        report = BatchReport(query="q", sample=sample)
+        sample = LoadSample(batch, job.clock(), 0.55, 400_000, 4_000)
+        report = BatchReport(query="q", sample=sample, counts={9: 400_000})
         job.run.handle(report)
         job.clock.sleep(1.0)
-    assert job.current == policy.plan(Budget(1.0, "idle"), GroupStats())
+    assert job.current == policy.plan(Budget(1.0, "idle"), GroupStats(keys={"DEBUG": 9}))
 
 
 def test_the_snapshot_on_disk_is_the_controllers(control: Path) -> None:

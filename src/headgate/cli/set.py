@@ -62,9 +62,15 @@ def set_(control: str, gate: str, reset: bool, as_json: bool, **options: str | f
     click.echo(f"gate {gate}: {after.mode}, {target_text(after)}, min keep {after.min_keep:g}, {kept}")
     if after == before:
         click.echo("(as it was before)")
-    in_code = file.declared().min_keep
-    if after.on_failure == "closed" and after.min_keep != in_code:
-        click.echo(f"(a worker that cannot read this folder keeps {in_code:g}, as the code says)")
+    in_code = file.declared()
+    if _without_plan(after) != _without_plan(in_code):
+        click.echo(
+            f"(a worker that cannot read this folder keeps {_without_plan(in_code)}, as the code says)"
+        )
+
+
+def _without_plan(settings: GateSettings) -> str:
+    return f"{settings.min_keep:g}" if settings.fails == "closed" else "everything"
 
 
 def _as_json(settings: GateSettings, file: SettingsFile) -> dict[str, Any]:

@@ -135,7 +135,9 @@ def _steering(gate: dict[str, Any]) -> Text:
     if not alive:
         text.append(": no driver is steering it")
         if gate["settings"]:
-            text.append("; it fails ").append(gate["settings"]["on_failure"], "bold")
+            sheds = gate["settings"]["mode"] == "shed"
+            fails = gate["settings"]["on_failure"] if sheds else "open"
+            text.append("; it fails ").append(fails, "bold")
     return text
 
 

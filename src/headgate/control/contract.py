@@ -45,6 +45,10 @@ class Controller(ABC):
         """What to keep of the first batch after a start at `now`; a fresh controller keeps all."""
         return Budget(1.0, "idle", "nothing measured yet")
 
+    def resumed(self, now: float) -> Budget:
+        """What to keep of the next batch after people changed settings in a query that runs on."""
+        return self.opening(now)
+
 
 class ControllerConfig(Protocol):
     """The other half: a frozen dataclass with the settings, which builds the logic.

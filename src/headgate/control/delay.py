@@ -76,6 +76,10 @@ class HoldDelayController(Controller):
         """As the duration controller's."""
         return self._inner.opening(now)
 
+    def resumed(self, now: float) -> Budget:
+        """As the duration controller's."""
+        return self._inner.resumed(now)
+
     def decide(self, sample: LoadSample) -> Budget:
         """The duration that the next batch may take, held."""
         self._inner.learn(sample)

@@ -207,14 +207,23 @@ class HoldDurationController(Controller):
 
     def opening(self, now: float) -> Budget:
         """The first batch after a start: what came while the query was down comes too."""
-        waiting = min(self.arrivals.since(now), self.arrivals.most)
+        waiting = self.arrivals.since(now)
         self.arrivals.restarted()
         self._start_up.begin()
         self._durations, self._last_s = [0.0, 0.0], 0.0
+        if self._cost.known:
+            self._fresh = False
+            self._cost.restarted()
+        return self._for_waiting(waiting)
+
+    def resumed(self, now: float) -> Budget:
+        """The same without a start: no seconds of the batches to come are those of starting up."""
+        return self._for_waiting(self.arrivals.since(now))
+
+    def _for_waiting(self, rows: float) -> Budget:
         if not self._cost.known:
             return self._unknown()
-        self._fresh = False
-        self._cost.restarted()
+        waiting = min(rows, self.arrivals.most)
         self._cost.brace(waiting)
         fits = self._given = self._fits(waiting)
         keep = fits.keep(waiting)

@@ -33,6 +33,8 @@ class LoadSample:
     batch_id: int
     started_at: float
     duration_s: float
+    #: A controller is shown the rows that its policy wants at all; where nothing is shed (in monitor
+    #: mode, or failing open) more than these may be kept.
     arrived: int
     kept: int
     oldest_arrival: float | None = None

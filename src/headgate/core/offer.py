@@ -51,7 +51,9 @@ class Offer:
 
     def at(self, rows: float, covers_s: float | None = None) -> Budget:
         """The budget for a batch of so many rows, that covers so many seconds where that is known."""
-        budget = self.budget.at(round(rows * self.wanted), covers_s)
+        # A batch without rows runs whole; one with rows is none, however few of them are wanted.
+        wanted = max(1, round(rows * self.wanted)) if rows > 0 else 0
+        budget = self.budget.at(wanted, covers_s)
         if self.budget.row_sic is None or rows <= 0:
             return budget
         # All rows that come are the source's, whatever a policy would never keep.

@@ -40,12 +40,21 @@ class GroupRates(Policy):
             if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1:
                 raise BadArgument(f"rate {rate!r} of group {group!r} is outside (0, 1]")
         width = len(self._columns)
+        by_name: dict[str, object] = {}
         for group in self.rates:
             if len(self._values(group)) != width:
                 raise BadArgument(
                     f"group {group!r} has {len(self._values(group))} values for the {width} "
                     f"columns {self._columns!r}: give one value for each column"
                 )
+            name = label(self._values(group))
+            if name in by_name:
+                raise BadArgument(
+                    f"groups {by_name[name]!r} and {group!r} are both shown as {name!r}, and nobody "
+                    "could tell them apart: leave one out, or group by a column whose values differ as "
+                    "text"
+                )
+            by_name[name] = group
 
     @property
     def _columns(self) -> tuple[str, ...]:

@@ -11,8 +11,7 @@ from typing import Any
 
 from headgate.control import Controller
 from headgate.core.batch_size import Sizing
-from headgate.core.groups import GroupStats
-from headgate.core.load import Budget, LoadSample
+from headgate.core.load import LoadSample
 from headgate.core.offer import Offer
 from headgate.core.plan import KEEP_ALL, Plan
 from headgate.core.witness import cross_examine
@@ -22,6 +21,7 @@ from headgate.run.gate_report import BatchReport
 from headgate.run.gate_spec import GateSpec
 from headgate.run.groups_seen import GroupsSeen
 from headgate.run.run import SettledRun
+from headgate.run.wanted import Wanted, expected_shed
 from headgate.settings import GateSettings
 from headgate.store.attempts import Attempts
 from headgate.store.gate_files.recipes import Followed, note_recipe
@@ -59,8 +59,7 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
         #: its rows met.
         self._witnessed = ("", "")
         self._met = PinnedPlan(KEEP_ALL, "start")
-        #: The share of the last batch's rows that a whole budget would have kept.
-        self._wanted = _share(learned.get("wanted"))
+        self._wanted = Wanted(spec.policy, learned.get("wanted"))
         self._said = ""
         self._note_recipe()
         self.publish()
@@ -80,7 +79,9 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
         self._warm = bool(snapshot)
         try:
             controller = config.build(snapshot)
-        except (KeyError, TypeError, ValueError) as error:
+        except Exception as error:  # a person's own may trip over an old snapshot in any way
+            if not snapshot:
+                raise
             log.warning("%s: what was learned cannot be read (%s); starting afresh", self, error)
             self._warm = False
             controller = config.build(None)
@@ -102,7 +103,7 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
                 "controller": self._controller.snapshot(),
                 "concept": self._groups.to_json(),
                 "sizing": self._sizing.to_json(),
-                "wanted": self._wanted,
+                "wanted": self._wanted.share,
             }
         )
 
@@ -136,7 +137,7 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
             self._controller = self._build(snapshot)
             if not same_kind:
                 self._controller.take_over(held)
-            self._budget = self._controller.opening(self._clock())
+            self._budget = self._controller.resumed(self._clock())
         self.publish()
 
     def _revise(self) -> None:
@@ -180,7 +181,7 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
         if self._budget.fits is None:
             return None
         cuts, policy = self.settings.mode == "shed", repr(self.spec.policy)
-        return Offer(self._budget, self._groups.stats, self._sizing, self._wanted, policy, cuts)
+        return Offer(self._budget, self._groups.stats, self._sizing, self._wanted.share, policy, cuts)
 
     def _plan_or_fallback(self) -> tuple[Plan | None, str]:
         """The next plan, and why; None where the last one goes on, after a fault that may stay alone."""
@@ -190,14 +191,14 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
         except Exception as error:
             self._note_fault(error)
         if self._faults.too_many:
-            closed = self.settings.on_failure == "closed"
+            closed = self.settings.fails == "closed"
             plan = Plan(self.settings.min_keep) if closed else KEEP_ALL
             return self._worth(plan), "fail-closed" if closed else "fail-open"
         return plan, "plan"
 
     def _note_fault(self, error: Exception) -> None:
         """A controller or a policy failed: the books go on, and the next batch is tried again."""
-        self._faults.note(error, self.settings.on_failure)
+        self._faults.note(error, self.settings.fails)
 
     def take_up(self, report: BatchReport) -> Record:
         """One batch is over: decide, publish, record."""
@@ -289,21 +290,11 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
         )
 
     def _demand(self, report: BatchReport) -> LoadSample:
-        """The sample as the controller must see it: with the rows that a budget of 1 would keep.
-
-        A policy with maxima of its own sheds at any budget; what it would never keep is no load.
-        """
+        """The sample as the controller must see it: with the rows that a budget of 1 would keep."""
         sample = replace(report.sample, met=self._met.plan)
         if sample.arrived <= 0:
             return sample
-        whole = self.spec.policy.plan(Budget(1.0, "idle"), self._groups.stats)
-        if whole.keeps_everything or whole.default <= 0.0:
-            self._wanted = 1.0
-            return sample
-        met = min(1.0, self._met.plan.default / whole.default)
-        wanted = round(sample.kept / met) if met > 0.0 else sample.arrived
-        wanted = max(sample.kept, min(sample.arrived, wanted))
-        self._wanted = wanted / sample.arrived
+        wanted = self._wanted.rows(sample.arrived, sample.kept, self._met.plan, self._groups.stats)
         return replace(sample, arrived=wanted)
 
     def pass_over(self, batch: int) -> None:
@@ -324,7 +315,7 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
         if not self._faults.now:
             try:
                 remark = self.spec.policy.remark(met.plan, self._groups.stats)
-                would_shed = self._would_shed()
+                would_shed = self._would_shed() if sample.arrived > 0 else 0
             except Exception as error:
                 self._note_fault(error)
                 remark = self._faults.said
@@ -353,12 +344,11 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
         """In monitor mode: the rows that the plan would have shed."""
         if self.settings.mode != "monitor":
             return 0
-        rows = round(self._groups.stats.total * self._wanted)
-        advice = self.spec.policy.plan(self._budget.at(rows), self._groups.stats)
-        share = self.spec.policy.would_keep(advice, self._groups.stats)
-        if share is not None:
-            return round((1.0 - share) * self._groups.stats.total)
-        return _expected_shed(advice, self._groups.stats)
+        groups = self._groups.stats
+        offer = Offer(self._budget, groups, wanted=self._wanted.share)
+        advice = self.spec.policy.plan(offer.at(groups.total), groups)
+        share = self.spec.policy.would_keep(advice, groups)
+        return round(expected_shed(advice, groups) if share is None else (1.0 - share) * groups.total)
 
     def _group_counts(self, report: BatchReport) -> dict[str, int]:
         if self.spec.policy.grouping.classes:
@@ -381,7 +371,7 @@ class GateRun(SettledRun[GateSpec, BatchReport]):
         # No pin: the worker could not use the folder, and failed open or closed.
         given = self.spec.settings
         if weight is None:
-            rate = given.min_keep if given.on_failure == "closed" else 1.0
+            rate = given.min_keep if given.fails == "closed" else 1.0
         else:
             rate = min(1.0, 1.0 / weight)
         return PinnedPlan(Plan(rate), "fail-open" if rate >= 1.0 else "fail-closed", note=note)
@@ -400,16 +390,5 @@ def _measures(report: BatchReport, plan: Plan) -> dict[str, float]:
     return found if plan.level is None else {**found, "level": plan.level}
 
 
-def _share(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) and 0.0 <= value <= 1.0 else 1.0
-
-
 def _target(settings: GateSettings) -> tuple[object, ...]:
     return settings.hold, settings.delay, settings.rate, settings.min_keep, settings.inside
-
-
-def _expected_shed(plan: Plan, groups: GroupStats) -> int:
-    listed = sum(groups.counts.values())
-    shed = (groups.total - listed) * (1.0 - plan.default)
-    shed += sum(n * (1.0 - plan.rate_of(k)) for k, n in groups.counts.items())
-    return round(shed)

@@ -114,6 +114,8 @@ class BookedRun(Run[S, R]):
         self._books = Bookkeeper(self._ledger, str(self), self._shown.take)
         #: As it was last told.
         self._told_state = ""
+        #: Why what was learned could not be written last; empty where it was.
+        self._unwritten = ""
         self.upkeep = Upkeep.of_run(spec.control, spec.name, query, retention_s, clock)
 
     def __str__(self) -> str:
@@ -128,11 +130,23 @@ class BookedRun(Run[S, R]):
         self._tell_state(record)
         try:
             self._books.add(record)
-            self.remember(report)
-            self.upkeep.after(record.batch, self.upkeep.retention_s)
         except OSError as error:
             log.warning("%s: batch %d is not in the ledger (%s)", self, record.batch, error)
+        else:
+            self.upkeep.after(record.batch, self.upkeep.retention_s)
+            self._try_to_remember(report)
         return record
+
+    def _try_to_remember(self, report: R) -> None:
+        """The decision is made and recorded: where this fails, only a restart has less to go on from."""
+        try:
+            self.remember(report)
+            self._unwritten = ""
+        except Exception as error:  # whatever a person's controller says that it learned
+            before, self._unwritten = self._unwritten, f"{type(error).__name__}: {error}".splitlines()[0]
+            if before != self._unwritten:
+                log.warning("%s: what was learned cannot be written (%s)", self, self._unwritten)
+                log.debug("details", exc_info=error)
 
     def standing(self) -> dict[str, Any] | None:
         """From its first batch on, without a look at the ledger."""
@@ -170,7 +184,7 @@ class BookedRun(Run[S, R]):
         """Leave the plan for the next batch."""
 
     def remember(self, report: R) -> None:
-        """Write down what was learned; raises OSError where that cannot be done now."""
+        """Write down what was learned; raises where that cannot be done, which costs nothing else."""
 
     def refresh(self) -> None:
         """Try again what could not be written."""

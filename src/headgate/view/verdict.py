@@ -71,7 +71,8 @@ def _of_its_driver(facts: JobFacts, now: float) -> Verdict | None:
     if age is None:
         return None if facts.records else Verdict("waiting", "No query has run yet.")
     if age >= GONE_S:
-        fails = "keeps every row" if facts.asked.on_failure == "open" else "keeps only its min keep"
+        closed = facts.asked.on_failure == "closed" and facts.asked.mode == "shed"
+        fails = "keeps only its min keep" if closed else "keeps every row"
         running = "" if facts.kind == "guard" else f" A query that still runs {fails}."
         return Verdict(
             "trouble", f"No driver has been heard of for {ago_text(age)}: nobody steers it.{running}"

@@ -251,8 +251,11 @@ class TestExchange:
         assert exchange.said == "part-2 cannot be written"
         assert len(caplog.records) == 1
 
-    def test_goodbye_closes_even_if_nobody_hears_it(self, client: FakeClient, clock: Clock) -> None:
-        client.fault = CoordinatorGone("nobody")
+    @pytest.mark.parametrize("fault", [CoordinatorGone("nobody"), OSError(28, "No space left")])
+    def test_goodbye_closes_even_if_nobody_hears_it(
+        self, client: FakeClient, clock: Clock, fault: Exception
+    ) -> None:
+        client.fault = fault
         _exchange(_allocator(), client, clock).goodbye()
         assert client.closed
 

@@ -37,6 +37,19 @@ def test_a_target_that_is_no_duration(hold: object, control: Path) -> None:
         hg.gate("g", hold=hold, control=control)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("identity", [[], (), "", ["id", None], [1], 5])
+def test_an_identity_that_tells_no_rows_apart(identity: object) -> None:
+    with pytest.raises(hg.BadArgument, match=r"identity=.*give a column's name"):
+        hg.gate("g", rate=0.5, identity=identity)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", [1.5, True, "abc", 1 << 63, -(1 << 63) - 1])
+def test_a_seed_that_no_plan_can_hold(seed: object) -> None:
+    with pytest.raises(hg.BadArgument, match=r"seed=.*whole number from"):
+        hg.gate("g", rate=0.5, seed=seed)  # type: ignore[arg-type]
+    hg.gate("g", rate=0.5, seed=-(1 << 63))
+
+
 def test_two_targets_or_none(control: Path) -> None:
     with pytest.raises(hg.BadArgument, match="hold and rate"):
         hg.gate("g", hold="1 s", rate=0.5, control=control)

@@ -21,6 +21,7 @@ from headgate.spark.gate.predicates import refused, trusted
         "coalesce(element_at(extra, 'k'), '') != 'reflect(1)'",
         "route rlike 'java_method\\\\(.*\\\\)'",
         "(a + b) * -2 > 3",
+        r"""route rlike r'\d+\(.*\)' or route = R"\" or route = 'it\'s'""",
     ],
 )
 def test_plain_predicates_may_be_run(predicate: str) -> None:
@@ -50,6 +51,9 @@ def test_plain_predicates_may_be_run(predicate: str) -> None:
         "aggregate(xs, 0, (a, b) -> a + b) = 1",
         "a = 'unclosed",
         "'x'('y')",
+        r"r'\' = java_method('java.lang.System', 'exit', '1') --'",
+        r"""r'\' = java_method("java.lang.System", "exit", "1") --'""",
+        r"""R"\" = reflect('java.lang.System', 'exit', '1') -- " """,
         "input_file_name() like 'x'",
         "current_date() = day",
     ],

@@ -179,6 +179,16 @@ def test_group_rates_apply_to_named_groups_only(file_stream, run_all, control: P
     assert len(record.plan.exceptions) == 3
 
 
+def test_monitor_mode_counts_the_named_groups(file_stream, run_all, control: Path) -> None:
+    stream = file_stream(SCHEMA)
+    stream.add([*_rows(0, 7000), {"id": 9, "route": None, "fare": 1.0, "at": None}])
+    policy = hg.GroupRates("route", {"r1": 0.1, None: 0.4, "nowhere": 0.2})
+    gate = hg.gate("g", rate=1.0, policy=policy, control=control, mode="monitor")
+    assert len(run_all(stream.frame().transform(gate))) == 7001
+    (record,) = records(control, "g")
+    assert (record.shed, record.would_shed) == (0, 901)
+
+
 def test_group_rates_on_a_batch_keep_the_same_rows(file_stream, run_all, control: Path) -> None:
     stream = file_stream(SCHEMA)
     stream.add(_rows(0, 3000))

@@ -223,6 +223,7 @@ def test_a_windowed_query_behind_a_guard(spark, file_stream, run_all, control: P
         ({"policy": 1.5}, "share to drop"),
         ({"form": "numpy"}, "form='numpy'"),
         ({"chunk": 0}, "chunk=0"),
+        ({"seed": 1.5}, "seed=1.5"),
         ({"on_error": "ignore"}, "on_error='ignore'"),
         ({"on_error": "dead-letter"}, "needs dead_letters="),
         ({"dead_letters": "x"}, "needs on_error="),

@@ -65,7 +65,8 @@ def test_a_control_folder_that_is_a_file(spark: Any, tmp_path: Path) -> None:
     ("given", "says"),
     [
         ({"keep": 5}, "keep=5: give a string"),
-        ({"identity": [1]}, r"identity=\[1\]: give a string"),
+        ({"identity": [1]}, r"identity=\[1\]: give a column's name"),
+        ({"identity": []}, r"identity=\[\]: give a column's name"),
         ({"seed": "x"}, "seed='x'"),
         ({"agreed": "many"}, "rows a second, above 0"),
         ({"agreed": -1.0}, "rows a second"),

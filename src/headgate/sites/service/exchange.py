@@ -162,7 +162,7 @@ class Exchange:
         """Tell the coordinator that the site ends."""
         try:
             self._client.leave(None)
-        except (CoordinatorGone, CoordinatorRefused) as error:
+        except (CoordinatorGone, CoordinatorRefused, OSError) as error:  # its number is a file here
             log.info("the coordinator was not told that this site ends: %s", error)
         finally:
             self._client.close()

@@ -20,9 +20,7 @@ from pyspark.sql import DataFrame
 from headgate.spark.calls import ForTransform, explained
 from headgate.spark.checkpoint import check_checkpoint
 from headgate.spark.gate.frame import Gate
-from headgate.spark.gate.identity import (
-    seed_of,
-)
+from headgate.spark.gate.identity import identity_of, seed_of
 from headgate.spark.gate.shape import WEIGHT
 from headgate.store.folder import check_gate_name, open_control_folder
 
@@ -81,7 +79,7 @@ def gate(
             is known of what rows cost: a topic's whole backlog would take an hour. ``math.inf`` for no
             bound.
         on_failure: ``"open"`` keeps all when the control folder or loop is gone, ``"closed"`` keeps
-            `min_keep`. The query goes on either way.
+            `min_keep` (in the mode ``"shed"``). The query goes on either way.
         start: keep rate of the very first batch, whatever its size.
         retention: how long the ledger keeps records, for instance ``"30 days"``; by default 7 days, as
             Kafka keeps its data. ``"forever"`` keeps all. Sums over all batches stay.
@@ -121,7 +119,7 @@ def gate(
     if keep is not None and policy is not None:
         raise BadArgument("give keep= or policy=, not both: keep= is a policy (ValueClasses)")
     if keep is not None:
-        policy = ValueClasses(_names(keep) or ())
+        policy = ValueClasses((keep,) if isinstance(keep, str) else tuple(keep))
     if delay is not None and arrival is None:
         raise BadArgument(
             f"delay={delay!r} needs arrival=, the timestamp column that says when a row arrived"
@@ -138,18 +136,12 @@ def gate(
         policy=policy or Uniform(),
         controller=controller,
         arrival=arrival,
-        identity=_names(identity),
+        identity=identity_of(identity),
         start=start,
-        seed=seed_of(name) if seed is None else seed,
+        seed=seed_of(name, seed),
         weight=weight,
         on_reshape=on_reshape,
         checkpoint=None if checkpoint is None else check_checkpoint(checkpoint),
         rescue=rescue,
     )
     return ForTransform(build.apply, f"hg.gate({name!r}, ...)")
-
-
-def _names(value: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    if value is None:
-        return None
-    return (value,) if isinstance(value, str) else tuple(value)

@@ -13,7 +13,7 @@ from headgate.control import ControllerConfig
 from headgate.core.groups import GroupStats
 from headgate.core.load import Budget
 from headgate.core.offer import Offer
-from headgate.core.plan import SCALE, Plan
+from headgate.core.plan import KEEP_ALL, SCALE, Plan
 from headgate.core.rescue import Rescue
 from headgate.errors import BadArgument, WrongKindOfFrame
 from headgate.policies import Policy
@@ -150,7 +150,7 @@ class Gate:
         else:
             spec = self._prepare(spark, frame, shape)
             call = new_call(spec.number, spec.opening, self._offer(spec))
-            made = self.planned(spark, frame, shape, gates, call)
+            made = self.planned(spark, frame, shape, gates, call, [*spec.keys.values()])
         # The meter behind the gate reads the weight, so it is there in any case, and left out last.
         return made if self.weight else made.drop(WEIGHT)
 
@@ -230,9 +230,9 @@ class Gate:
     def _opening(self, keys: Mapping[str, int]) -> Plan:
         """The plan of a query's first batch."""
         settings = self._settings_that_hold()
-        keep = 1.0
-        if settings.mode == "shed":
-            keep = settings.rate if settings.rate is not None else self.start
+        if settings.mode != "shed":
+            return KEEP_ALL  # a policy with maxima of its own would shed at a whole budget, too
+        keep = settings.rate if settings.rate is not None else self.start
         return self.policy.plan(Budget(keep, "idle"), GroupStats(keys=keys))
 
     def _reader(
@@ -249,6 +249,7 @@ class Gate:
             "shape": shape.digest,
             "view": view,
             "classes": str(len(self.policy.grouping.classes)),
+            "mode": self.settings.mode,
             "on_failure": self.settings.on_failure,
             "min_keep": str(self.settings.min_keep),
             "on_reshape": self.on_reshape,
@@ -328,6 +329,7 @@ class Gate:
         return TaskPlan(
             str(self.control), self.name, shape.digest, self.settings.on_failure,
             self.settings.min_keep, self.on_reshape, this_process(), call, self._resolver(spark),
+            mode=self.settings.mode,
         )  # fmt: skip
 
     def _resolver(self, spark: SparkSession) -> str | None:
@@ -405,6 +407,7 @@ class Gate:
         shape: GateShape,
         gates: list[str],
         call: GateCall = UNKNOWN_CALL,
+        named: Sequence[int] = (),
     ) -> DataFrame:
         """The gate proper: rows meet the plan of their batch.
 
@@ -415,12 +418,14 @@ class Gate:
         columns = frame.columns
         inside, outside, _ = metric_names(self.name, call)
         classes = _first_match(shape.class_columns())
-        group = group_key(frame, shape.columns) if self.policy.counts_groups else None
+        group = group_key(frame, shape.columns) if shape.columns else None
+        heavy = self.policy.counts_groups
         seen = shape.strata.seen() if shape.strata is not None else []
         if self.sic == "derived":
             frame = frame.withColumn(SIC, row_sic())  # what is no worth counts as 0
         brought = F.col(SIC) if self.sic == "derived" else None
-        frame = frame.observe(inside, *before_gate(self.arrival, classes, group, brought), *seen)
+        front = before_gate(self.arrival, classes, group, brought, named=named, heavy=heavy)
+        frame = frame.observe(inside, *front, *seen)
         if shape.strata is not None:
             drawn = self._drawn(frame, shape, Pinned(self._lookup(spark, shape, call)), gates)
             return drawn.observe(outside, *behind_gate(None, hashed=F.col(HASH))).drop(HASH)

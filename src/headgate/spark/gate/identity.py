@@ -30,6 +30,7 @@ from headgate.policies.group_rates import label
 
 __all__ = [
     "group_key",
+    "identity_of",
     "named_keys",
     "require_columns",
     "require_own_column",
@@ -50,9 +51,33 @@ _PART = re.compile(r"(?:`((?:[^`]|``)*)`|([^`.]+))(?=\.(?=.)|\Z)", re.DOTALL)
 _FILE = "_metadata"
 
 
-def seed_of(gate: str) -> int:
-    """A gate's own seed, from its name: two gates in one query decide independently."""
-    return int.from_bytes(hashlib.sha256(gate.encode()).digest()[:7], "big")
+def seed_of(gate: str, given: int | None = None) -> int:
+    """The seed that people gave; else a gate's own, from its name, so that two gates in one query decide
+    independently.
+
+    Spark's plans hold it as a signed number of 64 bits, and so does whoever repays shed rows.
+    """
+    if given is None:
+        return int.from_bytes(hashlib.sha256(gate.encode()).digest()[:7], "big")
+    if isinstance(given, bool) or not isinstance(given, int) or not -(1 << 63) <= given < 1 << 63:
+        raise BadArgument(
+            f"seed={given!r}: give a whole number from -2**63 to 2**63 - 1, or leave it out for the "
+            "name's own"
+        )
+    return given
+
+
+def identity_of(given: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """The columns that tell rows apart, as people gave them; None: all."""
+    if given is None:
+        return None
+    names = (given,) if isinstance(given, str) else given
+    if not isinstance(names, Sequence) or not names or not all(isinstance(n, str) and n for n in names):
+        raise BadArgument(
+            f"identity={given!r}: give a column's name, or a list of them; without any, all rows of a "
+            "batch would share one fate. Leave it out to tell rows apart by all their columns"
+        )
+    return tuple(names)
 
 
 def require_columns(frame: DataFrame, names: Sequence[str], argument: str) -> list[DataType]:

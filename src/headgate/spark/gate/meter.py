@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -57,14 +57,26 @@ def gate_of(metric: str) -> str | None:
 
 #: The heaviest groups that a batch reports, and the counters that find them.
 _HEAVY, _COUNTERS = 200, 10_000
+#: The groups that people named of which a batch reports the rows.
+_NAMED = 100
+_COUNTED = re.compile(r"(?:class|group)_(-?\d+)")
 #: The groups without a row that a batch names.
 _SHOWN = 20
 
 
 def before_gate(
-    arrival: str | None, classes: list[Column], group: Column | None = None, sic: Column | None = None
+    arrival: str | None,
+    classes: list[Column],
+    group: Column | None = None,
+    sic: Column | None = None,
+    *,
+    named: Sequence[int] = (),
+    heavy: bool = False,
 ) -> list[Column]:
-    """Counted in front of the gate: rows, the oldest arrival, the rows of each class, heavy groups, SIC.
+    """Counted in front of the gate: rows, the oldest arrival, the rows of each class, SIC.
+
+    By `group`, a row's key: the rows of each group that people `named` (of the first hundred, since each
+    is a comparison for every row), and the `heavy` groups.
 
     In front of everything that the gate does, and not between its decision and its filter: there it
     would cut Spark's generated code in two, and every row would be written out once more.
@@ -74,6 +86,9 @@ def before_gate(
         columns.append(F.unix_micros(F.min(F.col(arrival))).alias("oldest"))
     columns += [F.count_if(c).alias(f"class_{i}") for i, c in enumerate(classes, start=1)]
     if group is not None:
+        keys = [*dict.fromkeys(named)][:_NAMED]
+        columns += [F.count_if(group == F.lit(key)).alias(f"group_{key}") for key in keys]
+    if group is not None and heavy:
         columns.append(heaviest(group, _HEAVY, _COUNTERS).alias("heavy"))
     if sic is not None:
         columns.append(F.sum(sic).alias("sic"))
@@ -221,11 +236,11 @@ def _bytes(value: Any) -> bytes | None:
 
 
 def _counts_in(values: Mapping[str, Any]) -> dict[int, int]:
-    """Rows by class, or by heavy group."""
-    if "heavy" in values:
-        pairs = [by_name(g) for g in values["heavy"] or []]
-        return {int(g["item"]): int(g["count"]) for g in pairs if g["item"] is not None}
-    return {int(k.removeprefix("class_")): int(v) for k, v in values.items() if k.startswith("class_")}
+    """Rows by class, by named group, or by heavy group."""
+    pairs = [by_name(g) for g in values.get("heavy") or []]
+    heavy = {int(g["item"]): int(g["count"]) for g in pairs if g["item"] is not None}
+    counted = (_COUNTED.fullmatch(name) for name in values)
+    return heavy | {int(found[1]): int(values[found[0]] or 0) for found in counted if found is not None}
 
 
 def sample_of(

@@ -168,7 +168,7 @@ def guard(
         on_error=on_error,
         dead_letters=None if letters is None else str(letters),
         chunk=chunk,
-        seed=seed_of(name) if seed is None else seed,
+        seed=seed_of(name, seed),
         driver=this_process(),
         streaming=frame.isStreaming,
         call=uuid.uuid4().hex,

@@ -189,7 +189,7 @@ def join(
         condition=on,
         windows_us=windows.windows_us,
         basic_us=windows.basic_us,
-        seed=seed_of(name) if seed is None else seed,
+        seed=seed_of(name, seed),
         kinds=KINDS if any(s.has_kinds for s in sides) else 1,
         by_content=rank == "content",
         shards=shards,
@@ -205,7 +205,7 @@ def join(
     )
     plans = TaskPlan(
         str(folder), name, "", on_failure, settings.min_keep,
-        driver=this_process(), call=call, resolver=resolver.to_text(),
+        driver=this_process(), call=call, resolver=resolver.to_text(), mode=mode,
     )  # fmt: skip
     joined = (
         _packed(sides, on, grid, plans, terms.seed, aside)

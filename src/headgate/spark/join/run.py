@@ -249,7 +249,7 @@ class JoinRun(SettledRun[JoinSpec, JoinReport]):
     def _origin(self, pinned: PinnedPlan | None, tasks_without_plan: int) -> str:
         """Why this plan; tasks that could not have it failed as the call says."""
         if tasks_without_plan:
-            return f"fail-{self.settings.on_failure}"
+            return f"fail-{self.settings.fails}"
         return "unpinned" if pinned is None else pinned.origin
 
     def _would_shed(self, wanted: int) -> int:

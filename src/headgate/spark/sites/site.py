@@ -38,7 +38,7 @@ from pyspark.sql import DataFrame, SparkSession
 from headgate.control.fixed import check_rate
 from headgate.spark.checkpoint import check_checkpoint
 from headgate.spark.gate.frame import Gate
-from headgate.spark.gate.identity import seed_of
+from headgate.spark.gate.identity import identity_of, seed_of
 from headgate.spark.loop.loop import ControlLoop
 from headgate.spark.sic.column import require_sic
 from headgate.spark.sites.arguments import check_token, number, strings, whole
@@ -238,8 +238,6 @@ class Site:
         hold_s = None if hold is None else seconds(hold, "hold")
         if start is not None:
             check_rate(start, "start")
-        if seed is not None:
-            whole("seed", seed)
         if agreed is not None:
             if source is None:
                 raise BadArgument(f"agreed={agreed!r} is for a source; these rows are derived")
@@ -268,9 +266,9 @@ class Site:
             policy=policy or Uniform(),
             controller=SiteShare(name, self._shared, min_keep),
             arrival=None,
-            identity=strings("identity", identity),
+            identity=identity_of(identity),
             start=1.0 if start is None else start,
-            seed=seed_of(name) if seed is None else seed,
+            seed=seed_of(name, seed),
             checkpoint=None if checkpoint is None else check_checkpoint(checkpoint),
             sic="derived" if source is None else "source",
         )

@@ -70,6 +70,8 @@ def budgets_are_legal(config: ControllerConfig) -> None:
             _check_sizes(budget, f"{budget} after {sample}")
         budget = config.build(controller.snapshot()).opening(1.8e9)
         require(_legal(budget), f"opening after a restart answered {budget}")
+        budget = config.build(controller.snapshot()).resumed(1.8e9)
+        require(_legal(budget), f"after a change of settings it answered {budget}")
 
 
 #: Sizes of batches for which a budget is asked.

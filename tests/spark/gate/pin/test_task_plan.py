@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from headgate.core.plan import Plan
+from headgate.core.plan import KEEP_ALL, Plan
 from headgate.core.rescue import Rescue
-from headgate.errors import RescueRefused, ShapeChanged
+from headgate.errors import NamedTwice, RescueRefused, ShapeChanged
 from headgate.policies import Uniform
 from headgate.settings import GateSettings
 from headgate.spark.gate.pin import task_plan
@@ -21,7 +22,7 @@ from headgate.spark.gate.shape import GateShape
 from headgate.store.gate_files.gate_call import GateCall
 from headgate.store.lease import this_process
 from headgate.store.places.place import ObjectPath, Place
-from headgate.store.plans import PlanStore
+from headgate.store.plans import PinnedPlan, PlanStore
 from headgate.store.query_facts import forget_query, tell_checkpoint
 from headgate.store.settings_file import SettingsFile
 from tests.harness.object_stores import memory as memory
@@ -125,6 +126,21 @@ def test_in_monitor_mode_nothing_is_shed_for_a_rescue_either(
     assert _started(rescuing, monkeypatch, 4) == [0.8] * 4
 
 
+@pytest.mark.parametrize("mode", ["monitor", "off"])
+def test_without_a_plan_nothing_is_shed_in_the_modes_that_shed_nothing(control: Path, mode: str) -> None:
+    settings = SettingsFile(control, "g")
+    settings.declare(GateSettings(hold=1, mode=mode, on_failure="closed"))
+    lookup = TaskPlan(str(control), "g", "", "closed", 0.01, mode=mode)
+    assert lookup.pin("q", 1) == PinnedPlan(KEEP_ALL, "fail-open"), "its loop never said a word"
+    settings.change(mode="shed", min_keep=0.2)
+    assert lookup.pin("q", 2) == PinnedPlan(Plan(0.2), "fail-closed")
+    shutil.rmtree(control)
+    control.write_text("in the way")
+    assert lookup.pin("q", 3).plan == KEEP_ALL, "without the folder, the mode of the call"
+    assert replace(lookup, mode="shed").pin("q", 3).plan == Plan(0.01)
+    control.unlink()
+
+
 def test_another_sink_is_refused_before_anything_is_pinned(
     rescuing: TaskPlan, control: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,6 +199,29 @@ def test_a_job_that_bears_another_name_than_its_run_is_refused(
     with pytest.raises(RescueRefused, match="setJobGroup"):
         rescuing.of("q", 0)
     assert PlanStore(control, "g", "q").pinned(0) is None
+
+
+def test_a_folder_that_takes_no_pin_lets_no_batch_be_judged_by_another_shape(
+    rescuing: TaskPlan, control: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lookup = replace(rescuing, rescue=None)
+    _in_a_task(monkeypatch, spark_jobGroup_id=RUN)
+    assert lookup.of("q", 0).default == 0.8
+    other = GateShape(("id",), 2)
+    other.save(control, "g")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(PlanStore, "pin", full)
+    monkeypatch.setattr(PlanStore, "repin", full)
+    assert lookup.of("q", 0).default == 0.8, "the pin can be read"
+    changed = replace(lookup, shape=other.digest)
+    with pytest.raises(ShapeChanged):
+        changed.of("q", 0)
+    assert replace(changed, on_reshape="accept").pin("q", 0).shape == other.digest
+    with pytest.raises(NamedTwice):
+        replace(lookup, call=replace(lookup.call, number=2)).of("q", 0)
 
 
 def test_a_run_that_ends_for_its_shape_is_no_attempt(

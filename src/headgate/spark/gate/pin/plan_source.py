@@ -78,7 +78,7 @@ class PlanReader(DataSourceReader):
             GateCall.from_json(json.loads(given["call"])),
             given.get("resolver"),
             Rescue.from_json(json.loads(given.get("rescue", "null"))), int(given["classes"]),
-            "sink_told" in given, "state_apart" in given,
+            "sink_told" in given, "state_apart" in given, given.get("mode", "shed"),
         )  # fmt: skip
         return lookup.of(*running)
 

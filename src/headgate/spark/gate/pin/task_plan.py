@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pyspark import TaskContext
@@ -78,6 +79,8 @@ class TaskPlan:
     sink_told: bool = False
     #: Whether new checkpoints keep the state of a batch's attempts apart.
     state_apart: bool = False
+    #: The mode that the code gives; in all but "shed" nothing is shed, and so it is after a failure.
+    mode: str = "shed"
 
     def of(self, query: str, batch: int) -> Plan:
         """The plan of this batch, from now on and for every attempt."""
@@ -97,7 +100,8 @@ class TaskPlan:
         except (OwnedElsewhere, NamedTwice, RescueRefused, ShapeChanged):
             raise
         except Exception:  # whatever is wrong with the folder, the query goes on
-            return self._without_plan(store, batch)
+            found = self._without_plan(store, batch)
+            store.refuse_namesake(found, me, self.call)
         return self._of_this_shape(found, query, batch)
 
     def _checkpoint(self, query: str) -> Place | None:
@@ -163,7 +167,8 @@ class TaskPlan:
             return found
         if self.on_reshape == "accept":
             accepted = replace(found, shape=self.shape)
-            PlanStore(place_from(self.control), self.gate, query).repin(batch, accepted)
+            with suppress(OSError):  # a folder that takes no pin: a later attempt is accepted again
+                PlanStore(place_from(self.control), self.gate, query).repin(batch, accepted)
             return accepted
         raise ShapeChanged(
             f"gate {self.gate!r}: batch {batch} of query {query} began under another shape "
@@ -176,17 +181,20 @@ class TaskPlan:
     def fallback(self) -> PinnedPlan:
         """What holds when the plan cannot be had."""
         if self.on_failure == "closed":
-            return PinnedPlan(Plan(self._min_keep()), "fail-closed")
+            mode, min_keep = self._mode_and_min_keep()
+            if mode == "shed":
+                return PinnedPlan(Plan(min_keep), "fail-closed")
         return PinnedPlan(KEEP_ALL, "fail-open")
 
-    def _min_keep(self) -> float:
-        """The min_keep that people set, if the folder can be read; else the one given at the call.
+    def _mode_and_min_keep(self) -> tuple[str, float]:
+        """Those that people set, if the folder can be read; else those given at the call.
 
         Only a failure reads the settings: a batch whose plan is there has no need of them.
         """
         try:
             from headgate.store.settings_file import SettingsFile
 
-            return SettingsFile(place_from(self.control), self.gate).effective().min_keep
+            settings = SettingsFile(place_from(self.control), self.gate).effective()
+            return settings.mode, settings.min_keep
         except Exception:
-            return self.min_keep
+            return self.mode, self.min_keep
