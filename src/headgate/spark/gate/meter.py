@@ -58,7 +58,7 @@ def gate_of(metric: str) -> str | None:
 #: The heaviest groups that a batch reports, and the counters that find them.
 _HEAVY, _COUNTERS = 200, 10_000
 #: The groups that people named of which a batch reports the rows.
-_NAMED = 100
+_NAMED = 20
 _COUNTED = re.compile(r"(?:class|group)_(-?\d+)")
 #: The groups without a row that a batch names.
 _SHOWN = 20
@@ -75,7 +75,7 @@ def before_gate(
 ) -> list[Column]:
     """Counted in front of the gate: rows, the oldest arrival, the rows of each class, SIC.
 
-    By `group`, a row's key: the rows of each group that people `named` (of the first hundred, since each
+    By `group`, a row's key: the rows of each group that people `named` (of the first twenty, since each
     is a comparison for every row), and the `heavy` groups.
 
     In front of everything that the gate does, and not between its decision and its filter: there it
