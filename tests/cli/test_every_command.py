@@ -210,7 +210,8 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         SettingsFile(control, "rides").declare(GateSettings(hold=2))
     (damaged / "gates" / "rides" / "gate.json").write_text('{"hold": 2')
     for batch in range(3):
-        record = Record("rides", "q1", batch, 10, 10, 0, KEEP_ALL, started_at=100.0 + batch)
+        times = {"started_at": 100.0 + batch, "duration_s": 0.5}
+        record = Record("rides", "q1", batch, 10, 10, 0, KEEP_ALL, **times)
         Ledger(gates, "rides", "q1").append(record)
     files = {
         "broken": ("broken.json", '{"a": 1\n}}}\nnonsense\n'),

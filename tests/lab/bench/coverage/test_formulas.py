@@ -68,7 +68,7 @@ def test_a_groups_own_interval() -> None:
     for i in range(120):
         one = {name: float(getattr(s, name)[i]) for name in SAMPLE}
         shape = one["third"] / (one["square"] * (1 - 1 / one["n"])) ** 1.5 if one["square"] else 0.0
-        moments = {"rows": 9, "shed": 9, "w": 90.0, "skew": shape, "least": 0.0}
+        moments = {"rows": 9, "shed": 9, "thinned": 9, "w": 90.0, "skew": shape, "least": 0.0}
         moments |= {"most": 1.0 if one["square"] else 0.0}
         said = reckon(text, {"m": moments, "r": one | {"value": one["centre"]}})
         assert tuple(said) == FIELDS
@@ -76,11 +76,13 @@ def test_a_groups_own_interval() -> None:
         unknown += said["low"] is None
         assert said["low"] is None or said["low"] < said["estimate"] < said["high"]
     assert 0 < unknown < 12
-    few = {"rows": 9, "shed": 0, "w": 9.0, "skew": 0.0, "least": None, "most": None}
+    few = {"rows": 9, "shed": 0, "thinned": 0, "w": 9.0, "skew": 0.0, "least": None, "most": None}
     whole = dict.fromkeys(SAMPLE, None) | {"value": 3.0}
     exact = reckon(text, {"m": few, "r": whole})
     assert (exact["stderr"], exact["low"], exact["high"], exact["sample"]) == (0.0, 3.0, 3.0, None)
-    single = reckon(text, {"m": few | {"shed": 1}, "r": whole | {"n": 1.0, "centre": 3.0}})
+    unseen = reckon(text, {"m": few | {"thinned": 5}, "r": whole})
+    assert (unseen["estimate"], unseen["stderr"], unseen["low"]) == (3.0, None, None), "nulls were shed"
+    single = reckon(text, {"m": few | {"shed": 1, "thinned": 1}, "r": whole | {"n": 1.0, "centre": 3.0}})
     assert single["stderr"] is single["low"] is None
     assert single["sample"]["n"] == 1.0
 
