@@ -93,13 +93,7 @@ def _run(spark: SparkSession, order: RunOrder, until: Callable[[], float]) -> An
 
 
 def _start(spark: SparkSession, order: RunOrder) -> StreamingQuery:
-    arrived = (
-        F.unix_micros(F.min(ARRIVAL)).alias("oldest"),
-        F.unix_micros(F.max(ARRIVAL)).alias("newest"),
-    )
-    rows = arrivals(spark, order.source, order.query).observe(
-        _IN, F.count(F.lit(1)).alias("rows"), *arrived
-    )
+    rows = arrivals(spark, order.source, order.query, _IN)
     kept, weight = _shed(rows, order), F.lit(1.0)
     if order.shedding.how == "gate":
         weight = F.col("_weight")

@@ -18,27 +18,42 @@ ARRIVAL, EVENT = "timestamp", "at"
 _MOST_COPIES = 100_000
 
 
-def arrivals(spark: SparkSession, source: Source, query: Query) -> DataFrame:
-    """A stream of `timestamp, value, road, speed`, and `at` where results are wanted."""
+def arrivals(spark: SparkSession, source: Source, query: Query, metric: str) -> DataFrame:
+    """A stream of `timestamp, value, road, speed`, and `at` where results are wanted.
+
+    `metric` is the name under which Spark reports how many `rows` there are and when they arrived. They
+    are counted where a message still stands for all of its rows: a meter of the benchmark's that every
+    row passes would take as long as a gate's own, and the time of it would be the gate's fault.
+    """
     if source.kind == "rate":
-        return _shaped(_multiplied(spark, source), query)
+        return _shaped(_multiplied(spark, source, metric), query)
     reader = spark.readStream
     if source.kind == "kafka":
         reader = reader.format("kafka").option("startingOffsets", "earliest")
         reader = reader.options(**_kafka(source))
         if source.cap is not None:
             reader = reader.option("maxOffsetsPerTrigger", source.cap)
-        return _shaped(_unpacked(reader.load()), query)
+        return _shaped(_unpacked(reader.load(), metric), query)
     if source.cap is not None:
         reader = reader.option("maxFilesPerTrigger", source.cap)
-    return _shaped(_unpacked(reader.text(source.folder)), query)
+    return _shaped(_unpacked(reader.text(source.folder), metric), query)
 
 
 def _kafka(source: Source) -> dict[str, str]:
     return {"kafka.bootstrap.servers": source.bootstrap, "subscribe": source.topic}
 
 
-def _multiplied(spark: SparkSession, source: Source) -> DataFrame:
+def _counted(units: DataFrame, metric: str, rows: Column) -> DataFrame:
+    """Units that stand for so many rows each, with their sum and arrivals as a metric."""
+    came = F.when(rows > 0, F.col(ARRIVAL))
+    arrived = (
+        F.unix_micros(F.min(came)).alias("oldest"),
+        F.unix_micros(F.max(came)).alias("newest"),
+    )
+    return units.observe(metric, F.coalesce(F.sum(rows), F.lit(0)).alias("rows"), *arrived)
+
+
+def _multiplied(spark: SparkSession, source: Source, metric: str) -> DataFrame:
     """The rate source's rows, each as often as the load of its instant says."""
     rows = (
         spark.readStream.format("rate")
@@ -49,14 +64,16 @@ def _multiplied(spark: SparkSession, source: Source) -> DataFrame:
     since = F.unix_micros(ARRIVAL) / F.lit(1e6) - F.lit(source.began)
     place = F.greatest(F.lit(1), F.least(F.lit(len(source.copies)), F.floor(since / source.tick_s) + 1))
     copies = F.element_at(F.array(*[F.lit(c) for c in source.copies]), place.cast("int"))
-    each = F.when(copies > 0, F.sequence(F.lit(1), copies))
-    numbered = rows.select(ARRIVAL, F.col("value").alias("first"), F.explode(each).alias("copy"))
+    units = rows.select(ARRIVAL, F.col("value").alias("first"), copies.alias("copies"))
+    units = _counted(units, metric, F.col("copies"))
+    each = F.when(F.col("copies") > 0, F.sequence(F.lit(1), F.col("copies")))
+    numbered = units.select(ARRIVAL, "first", F.explode(each).alias("copy"))
     value = (F.col("first") * F.lit(_MOST_COPIES) + F.col("copy")).alias("value")
     return numbered.select(ARRIVAL, F.col(ARRIVAL).alias(EVENT), value)
 
 
-def _unpacked(messages: DataFrame) -> DataFrame:
-    """The rows that messages stand for."""
+def _unpacked(messages: DataFrame, metric: str | None = None) -> DataFrame:
+    """The rows that messages stand for, counted where somebody names a metric."""
     parts = F.split(F.col("value").cast("string"), ",")
     read = messages.select(parts.alias("parts")).select(
         F.timestamp_millis(F.col("parts")[3].cast("long")).alias(ARRIVAL),
@@ -64,6 +81,8 @@ def _unpacked(messages: DataFrame) -> DataFrame:
         F.col("parts")[0].cast("long").alias("first"),
         F.col("parts")[1].cast("long").alias("rows"),
     )
+    if metric is not None:
+        read = _counted(read, metric, F.col("rows"))
     ids = F.sequence(F.col("first"), F.col("first") + F.col("rows") - 1)
     return read.select(ARRIVAL, EVENT, F.explode(ids).alias("value"))
 
