@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from pyspark.sql import functions as F
 
 import headgate as hg
+from headgate.spark.gate.pin.plan_source import FORMAT
 from headgate.store.ledger.audit import audit
 from tests.spark.conftest import records
 
@@ -33,6 +35,21 @@ def test_a_fixed_rate_sheds_and_the_ledger_balances(file_stream, run_all, contro
     assert 0.2 < len(out) / (3 * N) < 0.3
     assert {row["_weight"] for row in out} == {4.0}
     assert all(a.complete for a in audit(control))
+
+
+@pytest.mark.every_spark
+@pytest.mark.parametrize("keep", [None, "fare > 100"])
+def test_a_batch_reads_its_plan_once(file_stream, control: Path, keep: str | None) -> None:
+    stream = file_stream()
+    stream.add(_rows(0))
+    gated = stream.frame().transform(hg.gate("rides", rate=0.25, keep=keep, control=control))
+    assert "_weight" in gated.columns, "the weight is made of the plan, too"
+    query = gated.writeStream.format("noop").trigger(availableNow=True).start()
+    query.awaitTermination()
+    plan = query._jsq.explainInternal(False)
+    assert f"BatchScan {FORMAT}" in plan
+    # By number: what Spark adapts as it runs is printed as it was, too.
+    assert len(set(re.findall(r"subquery#\d+, \[id=#(\d+)\]", plan))) == 1
 
 
 def test_the_weights_estimate_what_arrived(file_stream, run_all, control: Path) -> None:

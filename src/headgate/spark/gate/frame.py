@@ -443,7 +443,10 @@ class Gate:
             exceptions=self._reader(spark, shape, call, "exceptions") if shape.columns else None,
         )
         limited = shape.limited(frame, limits)
-        hashed = limited.withColumn(HASH, row_hash(limited, shape.identity, self.seed))
+        # Beside something that Spark takes for chance, below which it pushes no filter. A pushed filter
+        # takes a copy of the hash along, and of the subquery: the plan would be read twice a batch.
+        decides = row_hash(limited, shape.identity, self.seed)
+        hashed = limited.withColumn(HASH, F.when(F.spark_partition_id() >= 0, decides))
         passing = hashed.where(F.col(HASH) < F.col(THRESHOLD))
         weighted = self._weighted(passing, columns, gates, beside=(HASH,))
         alike = self.policy.grouping.trivial and WEIGHT not in columns
