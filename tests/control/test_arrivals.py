@@ -106,6 +106,20 @@ def test_a_cap_that_batches_with_a_backlog_showed_is_remembered() -> None:
     assert rate.most == math.inf, "the query states that it has none"
 
 
+def test_what_came_while_the_query_was_down_is_no_rate_behind_a_batch_that_ran_again() -> None:
+    rate = ArrivalRate()
+    _feed(rate, [100] * 12)
+    rate.restarted()
+    rate.add(LoadSample(12, 71.0, 1.0, 100, 100, planned_before=True))
+    after = ArrivalRate()
+    after.restore(json.loads(json.dumps(rate.snapshot())))
+    for known in (rate, after):
+        known.add(LoadSample(13, 72.0, 1.0, 6_100, 100))  # a minute's rows, and one second since
+        assert known.lasting == pytest.approx(100)
+        known.add(LoadSample(14, 73.0, 1.0, 100, 100))
+        assert known.expected(1.0) == pytest.approx(100)
+
+
 def test_a_snapshot_goes_on() -> None:
     rate, again = ArrivalRate(), ArrivalRate()
     _feed(rate, [100, 300, 200] * 5, took=0.5)

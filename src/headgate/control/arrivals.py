@@ -54,18 +54,22 @@ class ArrivalRate:
         self._end = 0.0
         #: The trigger's interval where Spark says it; the gap in front of the last batch if that waited.
         self._told_s = self._waited_s = 0.0
+        #: Whether the last batch had been planned before a restart: the next one's gap tells no rate.
+        self._planned_before = False
         #: The largest batch ever, and the largest of those whose source held rows back.
         self._ever = self._capped = 0.0
 
     def add(self, sample: LoadSample) -> None:
         """Learn from a batch."""
-        if self._start is not None and 0.0 < (gap := sample.started_at - self._start) <= self._longest:
+        began = None if self._planned_before else self._start
+        if began is not None and 0.0 < (gap := sample.started_at - began) <= self._longest:
             self._seen.append((float(sample.arrived), gap))
             latest = sample.arrived / gap
             self._cautious = max(latest, 0.5 * (self._cautious + latest))
             waited = sample.started_at - self._end > self._settings.waited * gap
             self._waited_s = gap if waited else 0.0
         self._told_s = sample.interval_s or 0.0
+        self._planned_before = sample.planned_before
         self._start, self._end, self._arrived = sample.started_at, sample.ended_at, sample.arrived
         self._ever = max(float(sample.arrived), self._settings.fade * self._ever)
         if sample.backlog and sample.arrived > 0:
@@ -153,6 +157,7 @@ class ArrivalRate:
             "waited": self._waited_s,
             "ever": self._ever,
             "capped": self._capped,
+            "planned_before": self._planned_before,
         }
 
     def restore(self, value: Mapping[str, Any]) -> None:
@@ -166,3 +171,4 @@ class ArrivalRate:
         self._waited_s = float(value.get("waited", 0.0))
         self._ever = float(value.get("ever", value.get("largest", 0.0)))
         self._capped = float(value.get("capped", 0.0))
+        self._planned_before = bool(value.get("planned_before", False))

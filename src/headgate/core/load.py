@@ -50,6 +50,9 @@ class LoadSample:
     work_s: float | None = None
     #: At a site: the SIC that went through.
     sic: SicFlow = SicFlow()
+    #: Planned by a run of the query that ended before the batch did: the next one brings what came since
+    #: then, and not since this one started again.
+    planned_before: bool = False
 
     @property
     def ended_at(self) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from headgate.store.ledger.audit import audit
 from headgate.store.ledger.records import Record, queries_of
 from tests.eventually import eventually
 from tests.spark.conftest import forget_last_commit, records
+from tests.spark.thinks_in_rows import ThinksInRows
 
 SCHEMA = "id bigint, route string, fare double, at timestamp"
 
@@ -131,6 +134,60 @@ def test_a_batch_of_a_rate_source_that_runs_again_keeps_the_same_rows(
     assert first == again
     assert len(first) > 50, "there are rows"
     assert all(x.complete for x in audit(control))
+
+
+@dataclass(frozen=True)
+class _Notes(ThinksInRows):
+    """Writes down which batches it is told were planned before a restart."""
+
+    told: list[tuple[int, bool]] = field(default_factory=list)
+
+    def build(self, snapshot: Mapping[str, Any] | None = None) -> hg.Controller:
+        inner, told = super().build(snapshot), self.told
+
+        class Noting(hg.Controller):
+            def opening(self, now: float) -> hg.Budget:
+                return inner.opening(now)
+
+            def decide(self, sample: hg.LoadSample) -> hg.Budget:
+                told.append((sample.batch_id, sample.planned_before))
+                return inner.decide(sample)
+
+            def snapshot(self) -> Mapping[str, Any]:
+                return inner.snapshot()
+
+        return Noting()
+
+
+@pytest.mark.every_spark
+@pytest.mark.matrix
+@pytest.mark.parametrize("source", ["rate-micro-batch", "files"])
+def test_a_controller_is_told_which_batch_was_planned_before_a_restart(
+    spark, file_stream, each_batch, control: Path, tmp_path: Path, source: str
+) -> None:
+    told: list[tuple[int, bool]] = []
+    if source == "files":
+        files = file_stream(SCHEMA)
+        for number in range(4):
+            files.add(_rows(1000 * number))
+        stream = files.frame()
+    else:
+        stream = spark.readStream.format(source).option("rowsPerBatch", 300).load()
+    gated = stream.transform(
+        hg.gate("noted", hold="1 minute", controller=_Notes(told=told), control=control)
+    )
+
+    def write(frame: Any, batch: int) -> None:
+        frame.collect()
+
+    each_batch(gated, write)
+    last = forget_last_commit(tmp_path / "checkpoint")
+    assert told
+    assert not any(before for _, before in told)
+    told.clear()
+    each_batch(gated, write)
+    assert told[0] == (last, True)
+    assert not any(before for _, before in told[1:])
 
 
 def test_empty_batches_and_empty_files(file_stream, run_all, control: Path) -> None:

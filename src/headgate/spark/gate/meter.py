@@ -243,6 +243,10 @@ def _counts_in(values: Mapping[str, Any]) -> dict[int, int]:
     return heavy | {int(found[1]): int(values[found[0]] or 0) for found in counted if found is not None}
 
 
+#: What Spark times of a batch that it plans; one that it runs again after a restart has none of it.
+_PLANNING = frozenset({"latestOffset", "getOffset", "walCommit"})
+
+
 def sample_of(
     progress: Mapping[str, Any], values: Mapping[str, Any], kept: int
 ) -> tuple[LoadSample, dict[str, int], list[dict[str, Any]]]:
@@ -260,6 +264,7 @@ def sample_of(
         oldest_arrival=None if oldest is None else int(oldest) / 1e6,
         backlog=_backlog(sources),
         stream=str(progress.get("id", "")),
+        planned_before="addBatch" in parts and not parts.keys() & _PLANNING,
     )
     offsets = [{k: s.get(k) for k in ("description", "startOffset", "endOffset")} for s in sources]
     return sample, parts, offsets
