@@ -106,18 +106,37 @@ def test_a_cap_that_batches_with_a_backlog_showed_is_remembered() -> None:
     assert rate.most == math.inf, "the query states that it has none"
 
 
-def test_what_came_while_the_query_was_down_is_no_rate_behind_a_batch_that_ran_again() -> None:
+def _back(down_s: float, *, told: bool = True) -> ArrivalRate:
+    """A query that is down for so long, and starts with a batch that it had planned before."""
     rate = ArrivalRate()
     _feed(rate, [100] * 12)
-    rate.restarted()
-    rate.add(LoadSample(12, 71.0, 1.0, 100, 100, planned_before=True))
-    after = ArrivalRate()
+    if told:
+        rate.restarted()
+    rate.add(LoadSample(12, 11.0 + down_s, 1.0, 100, 100, planned_before=True))
+    return rate
+
+
+@pytest.mark.parametrize(("down_s", "told"), [(60.0, True), (60.0, False), (5.0, False)])
+def test_what_came_while_the_query_was_down_is_no_rate_behind_a_batch_that_ran_again(
+    down_s: float, told: bool
+) -> None:
+    rate, after = _back(down_s, told=told), ArrivalRate()
+    after.restore(json.loads(json.dumps(rate.snapshot())))
+    assert rate.lasting == pytest.approx(100)
+    for known in (rate, after):
+        known.add(LoadSample(13, 12.0 + down_s, 1.0, round(100 * down_s) + 100, 100))
+        assert known.lasting == pytest.approx(100)
+        assert known.interval_s == 0.0
+        known.add(LoadSample(14, 13.0 + down_s, 1.0, 100, 100))
+        assert known.expected(1.0) == pytest.approx(100)
+
+
+def test_behind_a_batch_that_ran_again_all_of_the_outage_is_expected() -> None:
+    rate, after = _back(60.0), ArrivalRate()
     after.restore(json.loads(json.dumps(rate.snapshot())))
     for known in (rate, after):
-        known.add(LoadSample(13, 72.0, 1.0, 6_100, 100))  # a minute's rows, and one second since
-        assert known.lasting == pytest.approx(100)
-        known.add(LoadSample(14, 73.0, 1.0, 100, 100))
-        assert known.expected(1.0) == pytest.approx(100)
+        assert known.expected(1.0) == pytest.approx(6_100)
+        assert known.since(75.0) == pytest.approx(6_400), "nor is it forgotten by another restart"
 
 
 def test_a_snapshot_goes_on() -> None:

@@ -128,6 +128,24 @@ def test_after_an_outage_a_light_query_does_not_presume_that_everything_fits(
         assert engine.run(1)[0].duration < 1.3
 
 
+@pytest.mark.parametrize("batches", [3, 12, 30])
+def test_nor_behind_a_batch_that_was_planned_before_the_outage(batches: int) -> None:
+    """It runs again first, as short as ever; the rows of the outage come with the next one."""
+    controller = HoldDuration("1 second").build()
+    controller.opening(0.0)
+    for n in range(batches):
+        controller.decide(LoadSample(n, float(n), 0.3, 1_000, 1_000))
+    opening = controller.opening(batches + 60.0)
+    again = LoadSample(batches, batches + 60.0, 0.3, 1_000, 1_000, planned_before=True)
+    budget = controller.decide(again)
+    assert opening.fits is not None
+    assert budget.fits is not None
+    assert budget.fits.whole == pytest.approx(opening.fits.whole, rel=0.1)
+    # A row costs 0.3 ms at most, and 0.2 by a guess at what a batch costs without any.
+    assert budget.fits.rows(61_000) < 10_000
+    assert budget.rows == pytest.approx(budget.fits.rows(62_000), rel=0.02), "the outage is expected"
+
+
 def test_a_first_batch_of_many_rows_shows_what_they_cost() -> None:
     """They may have been starting up for 7.5 s; seventy seconds would be the price of that guess."""
     engine = Starting(Cost(0.25, 75e-6, noise=0.1), 10, 1.0, 0.0, trigger_s=1.0)

@@ -54,6 +54,8 @@ class ArrivalRate:
         self._end = 0.0
         #: The trigger's interval where Spark says it; the gap in front of the last batch if that waited.
         self._told_s = self._waited_s = 0.0
+        #: When the last batch before a restart began, until the first one behind it is over.
+        self._stopped_after: float | None = None
         #: Whether the last batch had been planned before a restart: the next one's gap tells no rate.
         self._planned_before = False
         #: The largest batch ever, and the largest of those whose source held rows back.
@@ -61,7 +63,7 @@ class ArrivalRate:
 
     def add(self, sample: LoadSample) -> None:
         """Learn from a batch."""
-        began = None if self._planned_before else self._start
+        began = None if self._planned_before or sample.planned_before else self._start
         if began is not None and 0.0 < (gap := sample.started_at - began) <= self._longest:
             self._seen.append((float(sample.arrived), gap))
             latest = sample.arrived / gap
@@ -71,6 +73,9 @@ class ArrivalRate:
         self._told_s = sample.interval_s or 0.0
         self._planned_before = sample.planned_before
         self._start, self._end, self._arrived = sample.started_at, sample.ended_at, sample.arrived
+        if sample.planned_before and self._stopped_after is not None:
+            self._start = self._stopped_after  # rows of the outage are still to come
+        self._stopped_after = None
         self._ever = max(float(sample.arrived), self._settings.fade * self._ever)
         if sample.backlog and sample.arrived > 0:
             self._capped = max(float(sample.arrived), self._settings.fade * self._capped)
@@ -114,7 +119,10 @@ class ArrivalRate:
         No fewer than the last one had: that is exact for a source that hands out batches of one size,
         and after a burst it cuts one batch too deep.
         """
-        by_time = self.rows(max(duration_s, self._told_s), backlog)
+        collects = max(duration_s, self._told_s)
+        if self._planned_before and self._start is not None:
+            collects = max(collects, self._end - self._start)
+        by_time = self.rows(collects, backlog)
         return min(max(by_time, float(self._arrived)), self.most)
 
     @property
@@ -143,7 +151,7 @@ class ArrivalRate:
 
     def restarted(self) -> None:
         """The time since the last batch is no gap between two: the query was down."""
-        self._start = None
+        self._stopped_after, self._start = self._start, None
 
     def snapshot(self) -> dict[str, Any]:
         """The state, as JSON."""
@@ -157,6 +165,7 @@ class ArrivalRate:
             "waited": self._waited_s,
             "ever": self._ever,
             "capped": self._capped,
+            "stopped_after": self._stopped_after,
             "planned_before": self._planned_before,
         }
 
@@ -171,4 +180,6 @@ class ArrivalRate:
         self._waited_s = float(value.get("waited", 0.0))
         self._ever = float(value.get("ever", value.get("largest", 0.0)))
         self._capped = float(value.get("capped", 0.0))
+        stopped = value.get("stopped_after")
+        self._stopped_after = None if stopped is None else float(stopped)
         self._planned_before = bool(value.get("planned_before", False))

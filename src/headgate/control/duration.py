@@ -273,7 +273,9 @@ class HoldDurationController(Controller):
         miss = None if started else self._cost.add(sample.kept, sample.arrived, seconds, cold=cold)
         if miss is not None:
             self._margin.add(miss, noise)
-        self._durations, self._last_s = [self._durations[1], work_s], sample.duration_s
+        # Behind a batch that was planned before a restart comes what came while the query was down.
+        self._last_s = 0.0 if sample.planned_before else sample.duration_s
+        self._durations = [self._durations[1], work_s]
         self._compare(sample, cold)
 
     def _least_of(self, sample: LoadSample, work_s: float, first: bool) -> float:
@@ -338,7 +340,7 @@ class HoldDurationController(Controller):
     def _fits(self, arrived: float) -> RowBudget:
         """What fits, from what was learned; `arrived` is the size at which the aim is worked out."""
         target, lasting = max(self.target_s, self._relaxed), max(self.lasting_s, self._relaxed)
-        late = max(self._durations) > self._tuning.whole.longest * target
+        late = self._after_outage or max(self._durations) > self._tuning.whole.longest * target
         fits = WhatFits(self._cost, self._margin, self._tuning.whole, self._cutting, late)
         (aim, kept), whole = fits.cut(target, arrived), fits.whole(target)
         late_s = max(self._durations)  # of two: a plan may be pinned before the last batch is over
@@ -357,6 +359,11 @@ class HoldDurationController(Controller):
             min_keep=self._config.min_keep,
         )
 
+    @property
+    def _after_outage(self) -> bool:
+        """Whether the coming batch brings what came while a query was down whose prices are known."""
+        return not self._fresh and self._start_up.behind and self._last_s <= 0.0
+
     def _presumed(self, fits: WhatFits) -> float:
         """Rows that run whole because nothing says yet that they would not fit.
 
@@ -368,7 +375,7 @@ class HoldDurationController(Controller):
         if self._held < 1.0:
             return 0.0
         if not self._fresh:
-            if self._last_s <= 0.0:  # the first batch brings what came while the query was down
+            if self._after_outage:
                 most = min(most, self.arrivals.rows(_SHORT_DOWN * self._base))
             return min(most, fits.surely_too_long(self._base))
         if self._least_row_s <= 0.0:

@@ -76,7 +76,7 @@ def test_a_plan_fits_its_minutes_or_says_what_would() -> None:
     with pytest.raises(BadArgument, match=r"too few for 10 runs .* give 7"):
         _ = HoldPlan(minutes=3.0).step
     peers = PeerPlan.of_minutes(10.0, loads=(2.0,))
-    assert 4.6 * peers.seconds + 75 + 4 * 6 <= 600
+    assert 4.6 * peers.seconds + 125 + 4 * 6 <= 600
     assert OutagePlan().minutes < 18 < OutagePlan(beside="x").minutes
 
 
