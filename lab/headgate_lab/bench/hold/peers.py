@@ -41,8 +41,11 @@ from headgate_lab.bench.progress import bench_progress
 __all__ = ["PEERS", "PeerPlan", "run"]
 
 PEERS = ("nothing", "cap", "filter", "headgate")
+#: How long a window is, and how long the stream runs whose batches tell the capacity, of which those
+#: count that begin when windows are full. Longer, because it may lag.
+_WINDOW_S, _CHECK_S = 10.0, 45.0
 #: Starting a broker and a session, and measuring the capacity.
-_PREPARING_S = 75.0
+_PREPARING_S = 75.0 + _CHECK_S + 5.0
 #: What a run takes besides its schedule: its start, and its last batch.
 _AROUND_S = 6.0
 #: Windows that begin from here on hold none of a gate's first batches.
@@ -80,7 +83,7 @@ class PeerPlan:
         """All of it in so many minutes.
 
         >>> PeerPlan.of_minutes(15, loads=(5.0,)).seconds
-        174.0
+        163.0
         """
         plan = cls(**more)
         each = (60.0 * minutes - _PREPARING_S) / len(plan.loads) - len(PEERS) * _AROUND_S
@@ -110,7 +113,9 @@ def run(
         ) as here:
             (process,) = here.processes
             progress.update(task, description="measuring capacity")
-            capacity = here.capacity(process, Query(results=str(here.fresh("unused"))))
+            capacity = here.capacity(
+                process, Query(results=str(here.fresh("unused"))), check_s=_CHECK_S, window_s=_WINDOW_S
+            )
             progress.advance(task)
             for load in plan.loads:
                 shape = factors(plan.arrivals, plan.seconds, seed=plan.seed, trace=plan.trace)
@@ -180,8 +185,7 @@ def _row(
     delays, weights = row_delays(batches, schedule, ran.began, ended)
     arrived, kept = (sum(getattr(b, n) for b in ran.answered.ended) for n in ("arrived", "kept"))
     # A window whose last row came within the last two targets may be on its way.
-    window_s = 10.0
-    said, last = read_said(results), schedule.seconds - window_s - 2 * target_s
+    said, last = read_said(results), schedule.seconds - _WINDOW_S - 2 * target_s
     found = errors(said, true, last)
     # The first batches show what a row costs, and few of their rows are kept; these windows have none.
     later = errors(said, true, last, first_begin=_LATER_S)

@@ -20,6 +20,7 @@ from headgate.store.ledger.audit import audit
 from headgate.testing.broker import ArtifactsUnavailable, Broker, connector
 from headgate_lab.bench.hold.arrivals import TICK_S, Schedule
 from headgate_lab.bench.hold.feed import Feed, FileSink, KafkaSink, Messages, Sink, rows_each
+from headgate_lab.bench.hold.figures import oldest
 from headgate_lab.bench.hold.orders import Query, RunOrder, Shedding, Source
 from headgate_lab.bench.hold.process import Answered, Release, ReleaseProcess
 
@@ -68,10 +69,19 @@ class Setting:
         """A path of its own for a checkpoint, a control folder, or results."""
         return self.folder / f"{what}-{next(self._serial)}"
 
-    def capacity(self, process: ReleaseProcess, query: Query | None = None) -> float:
+    def capacity(
+        self,
+        process: ReleaseProcess,
+        query: Query | None = None,
+        *,
+        check_s: float = 0.0,
+        window_s: float = 0.0,
+    ) -> float:
         """Rows a second that this machine sustains without a gate, through this source.
 
-        Where it is given the streams run all the same: they warm up the session.
+        A query whose batches get dearer while its windows of `window_s` fill is run once more, for
+        `check_s`, at the rate that was found. Where the capacity is given the other streams run all the
+        same: they warm up the session.
         """
         asked = query or Query()
         found, how, control = [], Calibration(), str(self.fresh("control"))
@@ -101,7 +111,26 @@ class Setting:
             found.append(ended)
         if self.given is not None:
             return self.given
-        return how.line(found[0], found[1], self.target_s, asked.trigger_s).rows_per_second
+        line = how.line(found[0], found[1], self.target_s, asked.trigger_s)
+        if check_s <= 0.0:
+            return line.rows_per_second
+        # With a cap, so that too high a rate still shows what a batch of the target's rows takes.
+        ran = self.run(
+            process,
+            Schedule((line.rows_per_second,) * round(check_s / TICK_S)),
+            Shedding(),
+            query=asked,
+            cap_rows=line.rows_per_second * self.target_s,
+        )
+        # By event time: at too high a rate batches bring less of it than the clock has.
+        filled = [b for b in ran.answered.ended if oldest(b) - ran.began >= window_s]
+        checked = how.checked(line, filled, self.target_s, asked.trigger_s)
+        if checked is line:
+            self.remarks.append(
+                f"No batch with full windows, of about the target's length, ended in {check_s:g} s: the "
+                "capacity is that of the first seconds, and may be too high."
+            )
+        return checked.rows_per_second
 
     def capacities(self, progress: Progress, task: TaskID) -> list[float]:
         """What the machine sustains under each release; each is a step of the task."""
