@@ -24,7 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import headgate as hg
 from headgate_lab.bench.hold.orders import Answer, RunOrder, TruthOrder, order_from, to_line
-from headgate_lab.bench.hold.streams import ARRIVAL, answers, arrivals, medians, truth
+from headgate_lab.bench.hold.streams import ARRIVAL, answers, arrivals, measured, medians, truth
 
 __all__ = ["GATE", "main"]
 
@@ -97,7 +97,7 @@ def _start(spark: SparkSession, order: RunOrder) -> StreamingQuery:
     kept, weight = _shed(rows, order), F.lit(1.0)
     if order.shedding.how == "gate":
         weight = F.col("_weight")
-    kept = kept.observe(_OUT, F.count(F.lit(1)).alias("rows"))
+    kept = measured(kept, order.query).observe(_OUT, F.count(F.lit(1)).alias("rows"))
     asked = order.query
     if asked.results:
         writer = answers(kept, asked, weight).writeStream.format("memory").queryName(_TABLE)

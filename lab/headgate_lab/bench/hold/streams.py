@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from headgate_lab.bench.hold.orders import Query, Source
 
-__all__ = ["ARRIVAL", "EVENT", "answers", "arrivals", "medians", "truth"]
+__all__ = ["ARRIVAL", "EVENT", "answers", "arrivals", "measured", "medians", "truth"]
 
 #: When a row arrived, and its event time, which is the same in every run of a schedule.
 ARRIVAL, EVENT = "timestamp", "at"
@@ -19,24 +19,27 @@ _MOST_COPIES = 100_000
 
 
 def arrivals(spark: SparkSession, source: Source, query: Query, metric: str) -> DataFrame:
-    """A stream of `timestamp, value, road, speed`, and `at` where results are wanted.
+    """A stream of `timestamp, value`, and `at` where results are wanted. What sheds stands here.
+
+    What stands between the source and a gate is paid for rows that are shed, too, so `measured` makes
+    the query's columns behind it. (Of a filter Spark knows that, and moves it.)
 
     `metric` is the name under which Spark reports how many `rows` there are and when they arrived. They
     are counted where a message still stands for all of its rows: a meter of the benchmark's that every
     row passes would take as long as a gate's own, and the time of it would be the gate's fault.
     """
     if source.kind == "rate":
-        return _shaped(_multiplied(spark, source, metric), query)
+        return _arrived(_multiplied(spark, source, metric), query)
     reader = spark.readStream
     if source.kind == "kafka":
         reader = reader.format("kafka").option("startingOffsets", "earliest")
         reader = reader.options(**_kafka(source))
         if source.cap is not None:
             reader = reader.option("maxOffsetsPerTrigger", source.cap)
-        return _shaped(_unpacked(reader.load(), metric), query)
+        return _arrived(_unpacked(reader.load(), metric), query)
     if source.cap is not None:
         reader = reader.option("maxFilesPerTrigger", source.cap)
-    return _shaped(_unpacked(reader.text(source.folder), metric), query)
+    return _arrived(_unpacked(reader.text(source.folder), metric), query)
 
 
 def _kafka(source: Source) -> dict[str, str]:
@@ -87,13 +90,18 @@ def _unpacked(messages: DataFrame, metric: str | None = None) -> DataFrame:
     return read.select(ARRIVAL, EVENT, F.explode(ids).alias("value"))
 
 
-def _shaped(rows: DataFrame, query: Query) -> DataFrame:
-    """The demo's columns; where results are judged, speeds that differ by road and by time."""
-    road = F.pmod(F.xxhash64("value"), F.lit(query.roads)).cast("int")
-    if not query.results:
-        speed = F.pmod(F.xxhash64("value", F.lit("speed")), F.lit(200)).cast("double")
-        return rows.select(ARRIVAL, "value", road.alias("road"), speed.alias("speed"))
-    return rows.select(ARRIVAL, EVENT, "value", road.alias("road")).withColumn("speed", _skewed())
+def _arrived(rows: DataFrame, query: Query) -> DataFrame:
+    return rows.select(ARRIVAL, EVENT, "value") if query.results else rows.select(ARRIVAL, "value")
+
+
+def measured(rows: DataFrame, query: Query) -> DataFrame:
+    """With the demo's `road, speed`; where results are judged, speeds that differ by road and time."""
+    rows = rows.withColumn("road", F.pmod(F.xxhash64("value"), F.lit(query.roads)).cast("int"))
+    if query.results:
+        return rows.withColumn("speed", _skewed())
+    return rows.withColumn(
+        "speed", F.pmod(F.xxhash64("value", F.lit("speed")), F.lit(200)).cast("double")
+    )
 
 
 def _skewed() -> Column:
@@ -142,7 +150,7 @@ def truth(spark: SparkSession, source: Source, query: Query) -> DataFrame:
         messages = spark.read.text(source.folder)
     slide_ms = 1000 * query.slide_s
     begin = F.timestamp_millis(F.floor(F.unix_millis(EVENT) / slide_ms) * slide_ms).alias(EVENT)
-    rows = _shaped(_unpacked(messages), query)
+    rows = measured(_unpacked(messages), query)
     counted = rows.groupBy(begin, "road", "speed").agg(F.count(F.lit(1)).alias("often"))
     windows = F.window(EVENT, query.window, f"{query.slide_s} seconds")
     return counted.groupBy(windows.alias("window"), "road").agg(
