@@ -146,6 +146,21 @@ def test_nor_behind_a_batch_that_was_planned_before_the_outage(batches: int) -> 
     assert budget.rows == pytest.approx(budget.fits.rows(62_000), rel=0.02), "the outage is expected"
 
 
+@pytest.mark.parametrize(("load", "down_s", "most"), [(1.0, 60.0, 1.3), (1.5, 30.0, 1.1)])
+def test_rows_of_an_outage_are_not_believed_to_cost_nothing(
+    load: float, down_s: float, most: float
+) -> None:
+    """A few hundred thousand rows cannot tell whether an arrived one costs 0 or 80 ns; 22 million do."""
+    for seed in range(5):
+        cost = Cost(0.3, 2.8e-6, 0.08e-6, noise=0.03)
+        engine = Starting(cost, load, 2.0, 0.0, seed=seed)
+        engine.run(60)
+        engine.restart(down_s)
+        first = engine.run(1)[0]
+        assert first.duration < most * 2.0
+        assert first.kept >= 0.0099 * first.arrived
+
+
 def test_a_first_batch_of_many_rows_shows_what_they_cost() -> None:
     """They may have been starting up for 7.5 s; seventy seconds would be the price of that guess."""
     engine = Starting(Cost(0.25, 75e-6, noise=0.1), 10, 1.0, 0.0, trigger_s=1.0)

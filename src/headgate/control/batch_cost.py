@@ -134,6 +134,15 @@ class BatchCost:
         return self._prices[2]
 
     @property
+    def per_arrived_unseen_s(self) -> float:
+        """The same for a batch far larger than any that was seen: no less than the first guess.
+
+        Batches of the usual size tell this price to within their noise, and by that a batch with fifty
+        times their rows may be off by more than the target.
+        """
+        return max(self.per_arrived_s, self._config.first_arrived * self.per_kept_s)
+
+    @property
     def noise(self) -> float:
         """How far batches miss by chance: the standard deviation of log seconds given rows."""
         return max(self._config.least_noise, math.sqrt(self._square))

@@ -352,7 +352,7 @@ class HoldDurationController(Controller):
             aim,
             cost.fixed_s,
             cost.per_kept_s,
-            cost.per_arrived_s,
+            cost.per_arrived_unseen_s if self._after_outage else cost.per_arrived_s,
             whole=whole,
             # By a price that may be next to nothing any number of rows would fit.
             most=max(whole, kept),
