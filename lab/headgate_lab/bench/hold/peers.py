@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from headgate.durations import seconds
 from headgate.errors import BadArgument
 from headgate_lab.bench.hold.arrivals import TICK_S, Schedule, factors
 from headgate_lab.bench.hold.feed import rows_each
@@ -41,9 +42,11 @@ from headgate_lab.bench.progress import bench_progress
 __all__ = ["PEERS", "PeerPlan", "run"]
 
 PEERS = ("nothing", "cap", "filter", "headgate")
-#: How long a window is, and how long the stream runs whose batches tell the capacity, of which those
-#: count that begin when windows are full. Longer, because it may lag.
-_WINDOW_S, _CHECK_S = 10.0, 45.0
+#: How long a window of the query is.
+_WINDOW_S = seconds(Query().window, "window")
+#: How long the stream runs whose batches tell the capacity. Those count that begin when windows are
+#: full, and it may lag, so it takes longer than a window.
+_CHECK_S = 45.0
 #: Starting a broker and a session, and measuring the capacity.
 _PREPARING_S = 75.0 + _CHECK_S + 5.0
 #: What a run takes besides its schedule: its start, and its last batch.
